@@ -58,7 +58,7 @@ def asked(client, sample) -> dict:
     "One question: its answer, and what the model and the reader by rules say of it"
     from cosee.eval.task import DIRECT, DIRECT_TOKENS, PLAIN_GEN, Task
     from cosee.utils.json_scan import read_answer
-    from cosee.minds.confidence import CHECK_PROMPT, vouched
+    from cosee.models.confidence import CHECK_PROMPT, vouched
     from cosee.utils.text import abstains
     meta = sample['meta']
     task = Task(sample['images'], sample['question'], client, seed=11, meta=meta).look(dict(type='top', k=2))
@@ -85,7 +85,7 @@ def kept(path) -> list:
 def rows(args) -> list:
     "A row for each question; those of --rows are not asked again"
     from tqdm import tqdm
-    from cosee.minds.client import PrintClient
+    from cosee.models.text_client import TextClient
     from cosee.models.gguf_client import GgufClient
     from cosee.runs.config import read_config
     from cosee.runs.record import samples_of
@@ -93,7 +93,7 @@ def rows(args) -> list:
     if not args.config: return found
     done, (i, n) = {r['id'] for r in found}, map(int, args.shard.split('/'))
     data = read_config(args.config).dataset.model_copy(update=dict(split=args.split, root=str(args.root)))
-    client = PrintClient(GgufClient(str(args.gguf), threads=1, context=8192), page_tokens=400)
+    client = TextClient(GgufClient(str(args.gguf), threads=1, context=8192), page_tokens=400)
     for _, sample in tqdm(list(samples_of(data))[i - 1::n], desc=args.gguf.stem, disable=None):
         if sample['meta']['id'] in done: continue
         found.append(asked(client, sample))

@@ -1,4 +1,4 @@
-"""How sure is a mind that reads print, and how sure may it be? Fits the confidence of `PrintClient` on real receipts.
+"""How sure is a llm that reads print, and how sure may it be? Fits the confidence of `TextClient` on real receipts.
 
     python benchmarks/calibrate_print.py --sroie DIR --gguf small.gguf --gguf large.gguf --limit 16 \\
         --rows rows.jsonl --out benchmarks/results/calibrate_print.json
@@ -49,7 +49,7 @@ def asked(client, question, answers, pages) -> dict:
     from cosee.eval.task import DIRECT
     from cosee.models.client import page_request
     from cosee.utils.json_scan import read_answer
-    from cosee.minds.confidence import answer_signs
+    from cosee.models.confidence import answer_signs
     from cosee.utils.text import abstains
     asked = page_request(list(pages), question, settings=dict(max_new_tokens=128)).but(**DIRECT._asdict())
     reply = client.respond(asked)
@@ -63,14 +63,14 @@ def asked(client, question, answers, pages) -> dict:
 def rows(args) -> list:
     "A row for each model and question; those of --rows are not asked again"
     from tqdm import tqdm
-    from cosee.minds.client import PrintClient
+    from cosee.models.text_client import TextClient
     from cosee.models.gguf_client import GgufClient
     from cosee.text.ocr import TextExtractor
     found, words = kept(args.rows), TextExtractor(cache=args.cache or True, workers=1)
     done = {(r['model'], r['file'], r['field']) for r in found}
     for path in [] if args.fit else args.gguf:
-        mind = GgufClient(str(path), threads=1, context=8192)
-        client = PrintClient(mind, words=words, abstain=0.)
+        llm = GgufClient(str(path), threads=1, context=8192)
+        client = TextClient(llm, words=words, abstain=0.)
         for file, field, question, answers, pages in tqdm(questions(args), desc=path.stem, disable=None):
             if (path.stem, file, field) in done: continue
             row = dict(model=path.stem, file=file, field=field, **asked(client, question, answers, pages))

@@ -75,7 +75,7 @@ def report_rows(pages, index, samples, encoder, words) -> list[dict]:
     out = []
     for s in samples:
         numbers = sorted(h.page for h in index.search(s['question'], SHOWN)) or [1]
-        reader = Reader(words.read([pages.infos[n - 1] for n in numbers], print='text'), encoder)
+        reader = Reader(words.read([pages.infos[n - 1] for n in numbers], text_source='text'), encoder)
         def right(answer, s=s):
             return score(answer, s['answer'], 'accuracy', 'mmlongbench', answer_format=s['answer_format']) > 0.5
         out.append(asked(reader, s['question'], right, s['answer_format'] != 'None'))
@@ -93,7 +93,7 @@ def reports(args, encoder, words):
         mine = [s for s in samples if s['doc_id'] == path.name]
         if path.name in args.done or not mine: continue
         pages = load_pages(path)
-        index = PageIndex(pages, words=TextExtractor(cache=False, print='text'), embeddings=False)
+        index = PageIndex(pages, words=TextExtractor(cache=False, text_source='text'), embeddings=False)
         index.read()
         yield path.name, report_rows(pages, index, mine, encoder, words)
 
@@ -101,7 +101,7 @@ def reports(args, encoder, words):
 def own_documents(args, encoder, words):
     "(name, rows) of every document of one's own"
     from cosee.eval.metrics import score
-    from cosee.minds.reader_client import OcrClient
+    from cosee.models.reader_client import OcrClient
     from real_documents import accepted, looked_at, own_questions
     client = OcrClient(words=words)
     samples = [(Path(path).resolve().parent.name, s) for path in args.own for s in own_questions(Path(path))]

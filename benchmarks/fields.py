@@ -5,7 +5,7 @@
 
 Sets: the receipts of SROIE, the ad buys of DeepForm, the contracts of Kleister-NDA, of which the fields that have one
 value are asked for (the parties of a contract are rows, for which a question a field has no form). Folders can be
-given as COSEE_SROIE, COSEE_DEEPFORM and COSEE_KLEISTER, too. Readers: `ocr` (rules, no model) and `print` with each
+given as COSEE_SROIE, COSEE_DEEPFORM and COSEE_KLEISTER, too. Readers: `ocr` (rules, no model) and `text` with each
 file of --gguf; every document is read twice, by `form` and by `question`, the same document never twice in a row, so
 that neither way finds the other's prompt in the engine's memory.
 
@@ -72,13 +72,13 @@ def schema_of(name) -> dict:
 
 def readers(args, words):
     "Readers by name; a model is opened when its turn comes"
-    from cosee.minds.client import PrintClient
+    from cosee.models.text_client import TextClient
     from cosee.models.gguf_client import GgufClient
-    from cosee.minds.reader_client import OcrClient
+    from cosee.models.reader_client import OcrClient
     if "ocr" in args.reader: yield "ocr", OcrClient(words=words)
     for path in args.gguf:
-        mind = GgufClient(path, context=args.context, threads=args.threads, cache_mib=0)
-        yield f"print {path.stem}", PrintClient(mind, words=words)
+        llm = GgufClient(path, context=args.context, threads=args.threads, cache_mib=0)
+        yield f"text {path.stem}", TextClient(llm, words=words)
 
 
 def in_turn(files, ways) -> list:

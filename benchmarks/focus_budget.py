@@ -26,7 +26,7 @@ from cosee.eval.statistics import compare_pair
 from cosee.focus import make_focus
 from cosee.retrieval.index import PageIndex
 from cosee.models.usage import image_tokens
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 from cosee.text.ocr import TextExtractor
 from cosee.pages import ShownPages
 from cosee.utils.text import same_answer
@@ -55,10 +55,10 @@ class KnownPrint(TextExtractor):
         self.lines = {n: [] for n in range(1, doc.pages + 1)}
         for mark in doc.marks: self.lines[mark["page"]].append({"text": mark["text"], "bbox": mark["bbox"]})
 
-    def read(self, items, print=None): return [{"lines": self.lines[page.number]} for page in items]
+    def read(self, items, text_source=None): return [{"lines": self.lines[page.number]} for page in items]
 
 
-CLIENTS = {"tiny": tiny_client, "ocr": lambda: OcrClient(words=TextExtractor(print="ocr"))}
+CLIENTS = {"tiny": tiny_client, "ocr": lambda: OcrClient(words=TextExtractor(text_source="ocr"))}
 ROLES = {"tiny": ["detail_reader", "cross_checker"], "ocr": ["scanner", "detail_reader"]}
 
 
@@ -76,7 +76,7 @@ def scans(folder, i, pages, n):
     from cosee.datasets.made.long import long_document, scanned
     doc, file = long_document(f"focus-{SEED}-{i}", pages, n_questions=n), folder / f"scan-{i}.pdf"
     file.write_bytes(scanned(doc, 110, noise=.01))
-    return load_pages(file, dpi=110), doc.questions, TextExtractor(print="ocr")
+    return load_pages(file, dpi=110), doc.questions, TextExtractor(text_source="ocr")
 
 
 DOCUMENTS = {"tiny": small_pages, "ocr": scans}

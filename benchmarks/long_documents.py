@@ -51,7 +51,7 @@ def ask(file, questions, how, cache):
     "`cosee ask` as a process: its results and what they cost."
     asked = [part for q in questions for part in ("-q", q["question"])]
     code = "from cosee.cli.start import main; raise SystemExit(main())"
-    command = [sys.executable, "-c", code, "ask", str(file), *asked, "--json", "--quiet", "--print", how]
+    command = [sys.executable, "-c", code, "ask", str(file), *asked, "--json", "--quiet", "--text-source", how]
     said, cost = measured(command, cache)
     return json.loads(said), cost
 
@@ -112,14 +112,15 @@ def rows(args):
         for pages in args.pages:
             doc, file, questions = made(pages, folder)
             for row in steps(file, questions, "auto"):
-                yield dict(document="born digital", pages=pages, drawn=doc.pages, print="auto", **row)
+                yield dict(document="born digital", pages=pages, drawn=doc.pages, text_source="auto", **row)
         for pages in args.scanned:
             file, questions = scan_of(pages, folder)
-            for row in steps(file, questions, "auto"): yield dict(document="scanned", pages=pages, print="auto", **row)
+            for row in steps(file, questions, "auto"):
+                yield dict(document="scanned", pages=pages, text_source="auto", **row)
         for pages in args.ocr:
             _, file, questions = made(pages, folder)
             for row in steps(file, questions, "ocr", False):
-                yield dict(document="born digital", pages=pages, print="ocr", **row)
+                yield dict(document="born digital", pages=pages, text_source="ocr", **row)
     yield from real(args.folder, args.limit) if args.folder else ()
 
 
@@ -132,14 +133,14 @@ def real(folder, limit):
         with tempfile.TemporaryDirectory() as cache:
             n, costs = page_count(file), [opened(file, cache), ask(file, [question], "auto", cache)[1]]
         for step, cost in zip(("open", "first answer"), costs):
-            yield dict(document=f"real {digest(file.name)[:6]}", pages=n, print="auto", step=step, **cost)
+            yield dict(document=f"real {digest(file.name)[:6]}", pages=n, text_source="auto", step=step, **cost)
 
 
 def goals(found):
     "Which goals the measurements meet."
     out = []
     for document, pages, step, cpu, memory in GOALS:
-        row = next((r for r in found if (r["document"], r["pages"], r["step"], r["print"]) ==
+        row = next((r for r in found if (r["document"], r["pages"], r["step"], r["text_source"]) ==
                     (document, pages, step, "auto")), None)
         if row is None: continue
         met = row["cpu_s"] <= cpu and (memory is None or row["peak_mb"] < memory)

@@ -54,7 +54,7 @@ def judge(found, q, abstain) -> dict:
 def run(args) -> list:
     "A row for each question and variant: with the lexicon alone, and with the sentence encoder"
     from cosee.text.encoder import sentence_encoder
-    from cosee.minds.reader_client import OcrClient
+    from cosee.models.reader_client import OcrClient
     from cosee.text.reader import Reader
     client, rows = OcrClient(cache=args.cache, max_side=args.max_side), []
     variants = {'lexicon': None, 'encoder': sentence_encoder()}

@@ -37,17 +37,17 @@ def finance(folder):
 
 
 class Lines:
-    "Reads pages of print from a file that was made before."
+    "Reads pages of text from a file that was made before."
     def __init__(self, path):
         said = json.loads(path.read_text(encoding="utf-8"))
         self.pages, self.toc = said["pages"], said["toc"]
 
-    def read(self, items, print=None):
+    def read(self, items, text_source=None):
         return [dict(lines=[dict(text=text, bbox=box) for text, box in self.pages[i.number - 1]]) for i in items]
 
 
 def opened(path, lines, reader):
-    "The pages of a document, and the reader of their print"
+    "The pages of a document, and the reader of their text"
     from cosee.pages import Pages, load_pages
     pages = load_pages(path, max_pages=5000)
     assert isinstance(pages, Pages)
@@ -177,19 +177,19 @@ def main(argv=None):
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--mmlong", type=Path, help="folder of MMLongBench-Doc")
     p.add_argument("--finance", type=Path, help="folder of FinanceBench")
-    p.add_argument("--lines", type=Path, help="folder of print that was made before")
+    p.add_argument("--lines", type=Path, help="folder of text that was made before")
     p.add_argument("--vectors", type=Path, help="folder for vectors of passages")
-    p.add_argument("--print", default="auto", choices=["auto", "text", "ocr"], help="where print comes from")
+    p.add_argument("--text-source", default="auto", choices=["auto", "text", "ocr"], help="where page text comes from")
     p.add_argument("--no-embeddings", action="store_true")
     p.add_argument("--checkpoint", type=Path, help="file that keeps each document's rows until all are there")
     p.add_argument("--json", type=Path, help="file for the results")
     args = p.parse_args(argv)
     from cosee.text.ocr import TextExtractor
-    reader = TextExtractor(print=args.print, workers=1)
+    reader = TextExtractor(text_source=args.text_source, workers=1)
     results = [measured(name, load(folder), folder, args, reader) for name, load, folder in
                (("mmlong", mmlong, args.mmlong), ("finance", finance, args.finance)) if folder]
     for result in results: shown(result)
-    said = SimpleNamespace(print="lines made before" if args.lines else args.print, sets=results)
+    said = SimpleNamespace(text_source="lines made before" if args.lines else args.text_source, sets=results)
     if args.json: args.json.write_text(json.dumps(vars(said), indent=1) + "\n", encoding="utf-8")
 
 

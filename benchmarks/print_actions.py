@@ -42,15 +42,15 @@ def pages(args):
     with TemporaryDirectory() as folder:
         for seed in range(args.made):
             file = make_document('receipt', seed, pages=1).save(Path(folder) / f'made-{seed}.pdf')
-            yield file.stem, load_pages(file), TextExtractor(print='text')
+            yield file.stem, load_pages(file), TextExtractor(text_source='text')
     files = sorted((args.sroie / 'img').iterdir(), key=lambda p: hashed(p.name)) if args.sroie else []
     words = TextExtractor(cache=args.cache or True, workers=1)
     for path in [p for p in files if hashed(p.name) % 3 == 0][:args.real]:
         yield path.name, load_pages(path), words
 
 
-def heard(mind):
-    "A mind that remembers what it said last"
+def heard(llm):
+    "A llm that remembers what it said last"
     from cosee.models.client import ask_many
     from cosee.models.wrappers import ClientWrapper
 
@@ -60,7 +60,7 @@ def heard(mind):
             self.said = getattr(replies[-1], 'text', '')
             return replies
 
-    return Heard(mind)
+    return Heard(llm)
 
 
 def numbers(reply) -> list:
@@ -80,13 +80,13 @@ def around_words(view, lines) -> bool:
     return bool(inside) and max(abs(a - b) for a, b in zip(around(inside), box, strict=True)) <= .0015
 
 
-def acted(agent, mind, images, question, note, lines, seed) -> dict:
+def acted(agent, llm, images, question, note, lines, seed) -> dict:
     "One action, drawn hot, held against the print"
     from cosee.board import Board
     board = Board()
     if note: board.add_cell({'page': 1, 'bbox': (0., 0., 1., 1.)}, note)
     act = agent.act(images, question, board, dict(temperature=1., seed=seed, max_new_tokens=300))
-    said = numbers(json.loads(mind.said)) if act['action'] != 'INVALID' else []
+    said = numbers(json.loads(llm.said)) if act['action'] != 'INVALID' else []
     view = act.get('view')
     return dict(role=agent.name, kind=act['action'], valid=act['action'] != 'INVALID', lines=len(said),
                 real=sum(isinstance(n, int) and 1 <= n <= len(lines) for n in said), placed=view is not None,
@@ -103,21 +103,21 @@ def made(args):
     "Every action that is asked for, with its page; those that were made before are not made again"
     from tqdm import tqdm
     from cosee.agents import team
-    from cosee.minds.client import PrintClient
+    from cosee.models.text_client import TextClient
     from cosee.models.client import page_request
     from cosee.models.gguf_client import GgufClient
-    mind = heard(GgufClient(str(args.gguf), threads=args.threads, context=4096))
+    llm = heard(GgufClient(str(args.gguf), threads=args.threads, context=4096))
     rows, bar = kept(args), tqdm(total=args.actions, unit='action', disable=None)
     todo = args.actions
     for name, images, words in pages(args):
-        client = PrintClient(mind, words=words)
+        client = TextClient(llm, words=words)
         crew, lines = team(client), client.shown(page_request(list(images), '')).lines
         turns = [*product(QUESTIONS, NOTES, crew)]
         for i in range(min(todo, -(-args.actions // (args.made + args.real * bool(args.sroie))))):
             at = args.actions - todo
             question, note, agent = turns[at // DRAWS % len(turns)]
             row = rows[at] if at < len(rows) else dict(
-                page=name, **acted(agent, mind, list(images), question, note, lines, hashed(f'{name}/{i}') % 2**31))
+                page=name, **acted(agent, llm, list(images), question, note, lines, hashed(f'{name}/{i}') % 2**31))
             todo -= 1
             bar.update()
             yield row, at >= len(rows)

@@ -1,12 +1,12 @@
 """How well readers answer questions about real documents, and what that costs: score, page, box, refusals, confidence.
 
     python benchmarks/real_documents.py --sroie FOLDER --adbuy FOLDER --mmlong FOLDER --own QUESTIONS.jsonl --json
-    python benchmarks/real_documents.py --sroie FOLDER --reader ocr --reader print --gguf small.gguf --gguf large.gguf
+    python benchmarks/real_documents.py --sroie FOLDER --reader ocr --reader text --gguf small.gguf --gguf large.gguf
 
 Sets: SROIE (task 3), the ad buys of DeepForm, the questions of MMLongBench-Doc-V2 that text alone answers together
 with as many that no page answers, and questions of your own, one JSON object a line with file, question, answers and,
 if known, page and answerable. Folders can be given as COSEE_SROIE, COSEE_ADBUY, COSEE_MMLONG and COSEE_OWN, too.
-Readers: `ocr` (rules, no model), `print` with each file of --gguf, or any client by its name. Of a document with more
+Readers: `ocr` (rules, no model), `text` with each file of --gguf, or any client by its name. Of a document with more
 than --pages pages, those that the page index finds best are shown.
 
 A document is for development if the SHA-1 of its file name, as a number of eight hexadecimal digits, leaves 0 when
@@ -113,7 +113,7 @@ class Rulebook:
     name = "ocr"
 
     def __init__(self, words):
-        from cosee.minds.reader_client import OcrClient
+        from cosee.models.reader_client import OcrClient
         self.words, self.client = words, OcrClient(words=words)
 
     def answer(self, sample, pages, numbers) -> Answered:
@@ -140,18 +140,18 @@ class Model:
 
 def readers(args, words):
     "Readers by name; a model is opened when its turn comes"
-    from cosee.minds.client import PrintClient
+    from cosee.models.text_client import TextClient
     from cosee.models.gguf_client import GgufClient
     from cosee.models.registry import make_client
     for kind in args.reader:
         if kind == "ocr": yield Rulebook(words)
-        elif kind == "print":
+        elif kind == "text":
             for path in args.gguf:
-                mind = GgufClient(str(path), threads=args.threads, context=args.context)
+                llm = GgufClient(str(path), threads=args.threads, context=args.context)
                 more = dict(page_tokens=args.page_tokens) if args.page_tokens else {}
                 for form in args.form or [None]:
-                    client = PrintClient(mind, words=words, **more, **(dict(form=form) if form else {}))
-                    yield Model(client, f"print {path.stem}" + (f" {form}" if form else ""), words)
+                    client = TextClient(llm, words=words, **more, **(dict(form=form) if form else {}))
+                    yield Model(client, f"text {path.stem}" + (f" {form}" if form else ""), words)
         else: yield Model(make_client(kind), kind, words)
 
 
@@ -176,7 +176,7 @@ def looked_at(sample, words, k):
 def gold_places(answers, pages, numbers, evidence):
     "Boxes of the words of the gold answer on the pages of evidence, by page"
     from cosee.text.linearization import around, layout, write_page
-    from cosee.minds.pointing import find_words
+    from cosee.models.text_prompts import find_words
     found = set()
     for page, number in zip(pages, numbers, strict=True):
         if evidence and number not in evidence: continue
@@ -253,7 +253,7 @@ def asked(folders, args, kept):
     "Rows of all readers, sets and questions"
     from tqdm import tqdm
     from cosee.text.ocr import TextExtractor
-    words = TextExtractor(cache=args.cache or True, workers=1, print=args.print)
+    words = TextExtractor(cache=args.cache or True, workers=1, text_source=args.text_source)
     samples = {name: drawn(name, folder, args) for name, folder in folders.items()}
     rows = []
     for reader in readers(args, words):
@@ -336,7 +336,7 @@ def files_of(folders, rows) -> dict:
     return out
 
 
-SETTINGS = ("pages", "page_tokens", "print", "context")
+SETTINGS = ("pages", "page_tokens", "text_source", "context")
 
 
 def arguments():
@@ -344,9 +344,9 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in SETS:
         p.add_argument(f"--{name}", type=Path, default=os.environ.get(f"COSEE_{name.upper()}"), help="where it lies")
-    p.add_argument("--reader", action="append", help="ocr, print, or a client's name; more than once for several")
-    p.add_argument("--gguf", type=Path, action="append", default=[], help="a model of `print`")
-    p.add_argument("--form", action="append", help="how print is written, see write_page; more than once for several")
+    p.add_argument("--reader", action="append", help="ocr, text, or a client's name; more than once for several")
+    p.add_argument("--gguf", type=Path, action="append", default=[], help="a language model")
+    p.add_argument("--form", action="append", help="how the text is written, see write_page; more than once for several")
     p.add_argument("--third", default="0", choices=["0", "1", "2", "all"], help="which documents")
     p.add_argument("--limit", type=int, default=None, help="most documents of a set")
     p.add_argument("--questions", type=int, default=None, help="most questions of a set")
@@ -354,7 +354,7 @@ def arguments():
     p.add_argument("--answerable", action="store_true", help="leave out what no page answers")
     p.add_argument("--pages", type=int, default=4, help="most pages that are shown")
     p.add_argument("--page-tokens", type=int, default=None, help="most tokens of a page")
-    p.add_argument("--print", default="auto", choices=["auto", "text", "ocr"], help="where print comes from")
+    p.add_argument("--text-source", default="auto", choices=["auto", "text", "ocr"], help="where page text comes from")
     p.add_argument("--context", type=int, default=8192, help="tokens of prompt and reply")
     p.add_argument("--threads", type=int, default=1, help="of the engine")
     p.add_argument("--cache", default=None, help="folder that keeps what was read")
@@ -362,7 +362,7 @@ def arguments():
     p.add_argument("--json", action="store_true", help="print the results as JSON")
     p.add_argument("--out", type=Path, default=None, help="write the results to this file")
     args = p.parse_args()
-    args.reader = args.reader or (["ocr", "print"] if args.gguf else ["ocr"])
+    args.reader = args.reader or (["ocr", "text"] if args.gguf else ["ocr"])
     return args
 
 

@@ -58,14 +58,14 @@ def is_right(act, one):
 
 def turns(args, done):
     "Every turn that is not done yet"
-    import cosee.minds.client as module
+    import cosee.models.text_client as module
     from cosee.agents import team
-    from cosee.minds.client import PrintClient
+    from cosee.models.text_client import TextClient
     from cosee.models.gguf_client import GgufClient
     from cosee.text.ocr import TextExtractor
     from tqdm import tqdm
-    mind = GgufClient(str(args.gguf), threads=args.threads, context=4096)
-    client = PrintClient(mind, words=TextExtractor(print='text'))
+    llm = GgufClient(str(args.gguf), threads=args.threads, context=4096)
+    client = TextClient(llm, words=TextExtractor(text_source='text'))
     crew, shown = {a.name: a for a in team(client)}, module.role_examples
     with TemporaryDirectory() as folder:
         found = (f for seed in range(args.seed, args.seed + 9 * args.questions) if (f := asked(seed, folder)))

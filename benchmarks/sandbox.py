@@ -26,7 +26,7 @@ from cosee.pages import load_pages
 from cosee.text.ocr import TextExtractor
 way, most, *files = sys.argv[1:]
 seen, pages, checks, memory = hashlib.sha256(), 0, 0., 0.
-words = TextExtractor(workers=1, cache=None, print='text')
+words = TextExtractor(workers=1, cache=None, text_source='text')
 def both():
     worker = sys.modules['cosee.utils.isolation']._keeper.worker
     return ['self', worker.process.pid] if worker else ['self']

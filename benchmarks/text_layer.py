@@ -104,7 +104,7 @@ def read_page(page, memory, scanned, reader):
     "What becomes of one page, and the overlap of each word that both ways place."
     printed, auto = timed(lambda: reader.read([page])[0])
     layer, _ = timed(lambda: read_layer(page, memory, no_ocr, reader.line))
-    _, quick = timed(lambda: reader.read([page], print="text"))
+    _, quick = timed(lambda: reader.read([page], text_source="text"))
     other = list(words(scanned))
     found = list(compare(list(words(layer)), other))
     return dict(page=page.number, source=printed["source"], why=printed.get("why", ""), words=len(found),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cosee.models.usage import BudgetExceeded as BudgetExceeded, Ledger as Ledger
     from cosee.models.client import VLMClient as VLMClient
     from cosee.models.testing import ScriptedClient as ScriptedClient
-    from cosee.minds.reader_client import OcrClient as OcrClient
+    from cosee.models.reader_client import OcrClient as OcrClient
     from cosee.models.transformers_client import TransformersClient as TransformersClient
     from cosee.models.qwen_vl_wrapper import QwenVLClient as QwenVLClient
     from cosee.models.openai_client import OpenAIVLMClient as OpenAIVLMClient

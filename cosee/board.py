@@ -47,7 +47,7 @@ class Cell(TypedDict, total=False):
     refs: list[CellID]        # of cells that this note rests on or corrects; absent if there are none
 
 # %% ../nbs/01_board.ipynb #2e641749
-Found = Literal['letters', 'number', 'nearly', '']   # how print says something; '' where it does not
+Found = Literal['letters', 'number', 'nearly', '']   # how page text says something; '' where it does not
 
 class Evidence(TypedDict):
     "A place on which an answer rests."
@@ -55,9 +55,9 @@ class Evidence(TypedDict):
     bbox: Optional[list[float]] # 0-1; None: the whole page
     content: str                # what is said of it
     cell: Optional[int]         # id of the cell that says so
-    own_bbox: NotRequired[Optional[list[float]]]  # the model's own box; there where print was looked at, as all below
+    own_bbox: NotRequired[Optional[list[float]]]  # the model's own box; given where page text was read, as all below
     line_bbox: NotRequired[Optional[list[float]]] # around the lines on which the words stand
-    printed: NotRequired[str]   # the words in `bbox` that say so; '' where no print does
+    printed: NotRequired[str]   # the words in `bbox` that say so; '' where no page text does
     found: NotRequired[Found]   # how
 
 # %% ../nbs/01_board.ipynb #8c8646cf

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
 from .agents import (Action, ActionError, Agent, PageImage, fit_action, invalid_action, normalize_action,
-                          read_confidence, words_of)
+                          words_of)
 from .board import YOU, Board, Cell, Evidence, View, has_page, unit_bbox, whole_document
 from .utils.boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
@@ -17,6 +17,7 @@ from .models.client import Reply, Request, VLMClient, as_client, most_tokens, re
 from .models.calls import record
 from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord, usage_text
 from .pages import Page, page_names, page_sizes
+from .utils.json_scan import read_confidence
 from .utils.text import abstains, answer_key, check_question, html_text, one_line
 
 # %% auto #0
@@ -121,7 +122,7 @@ class CoSeeController:
         because: bool = True,         # explain the answer from its cells?
         page_selection: FocusSpec = 'all', # which pages agents are shown: 'all' | 'auto' | 'top' | 'overview', see
                                       # `make_focus`
-        snap: Snap = 'auto'           # put the evidence's boxes on print: where there is some, always, or never
+        snap: Snap = 'auto'           # put the evidence's boxes on the words: where there is some, always, or never
     ):
         names = [a.name for a in agents]
         if len(set(names)) < len(names): raise ValueError(f'agents must have different names: {names}')
@@ -516,7 +517,7 @@ class _Run:
         return self._worst(agents, list(map(gen_of, agents)), blank_pages(self.images)) <= self.ledger.left
 
     def _words(self) -> Any:
-        "The reader of print of the first client that has one, or None"
+        "The text extractor of the first client that has one, or None"
         return words_of(self.c.agents)
 
     def _open_view(self, gen_of: Callable[[Agent], Gen]):
@@ -559,7 +560,7 @@ class _Run:
         return next((h for h in ranked if proposal_key(h) == answer_key(answer)), None)
 
     def _snapped(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
-        "Evidence with its boxes on print"
+        "Evidence with its boxes on the words"
         if not evidence or not self.c.snap: return evidence
         from cosee.text.grounding import ground
         return ground(evidence, answer, self.images, self._words(), self.c.snap is True)
@@ -731,6 +732,6 @@ def noted(
     state._apply(_again(turn))
     if fault := state.events[-1]['error']: raise ActionError(fault)
     out, events = state._outcome(trace['stopped']), [*trace['events'], state.events[-1]]
-    kept = trace if out['answer'] == trace['answer'] else out   # the evidence of a trace was put on print
+    kept = trace if out['answer'] == trace['answer'] else out   # the evidence of a trace was put on page text
     told = {k: kept[k] for k in ('answer', 'page', 'evidence', 'because')} | {'confidence': out['confidence']}
     return Episode({**out, **told, 'trace': {**trace, **told, 'events': events}, 'usage': trace['ledger']['total']})

@@ -259,7 +259,7 @@ FOCUSES: Registry[Entry] = Registry('focus', dict(
     oracle=Entry('cosee.focus:OraclePages', 'the pages that hold the evidence, for studies')))
 
 # %% ../nbs/core/01_focus.ipynb #903c0991
-PAGE_INDEX = Entry('cosee.retrieval.index:PageIndex', 'finds pages by their printed text')
+PAGE_INDEX = Entry('cosee.retrieval.index:PageIndex', 'finds pages by their page text')
 _indexes: OrderedDict[Any, tuple[Pictures, Index]] = OrderedDict()
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class _Found:
 # %% ../nbs/core/01_focus.ipynb #ebc4311a
 def index_of(
     document: Pictures, # its pages
-    words: Any = None,  # the reader of printed text to share; None: a new one
+    words: Any = None,  # the reader of page text to share; None: a new one
     visual: Any = None  # a visual retriever, as in `PageIndex`; None: none
 ) -> Index:
     "The index of a document; the latest four documents keep theirs."
@@ -314,7 +314,7 @@ def make_focus(
     k: int = 4,                           # pages that are searched for
     document: Optional[Pictures] = None,  # that an index is made of; None: whatever is shown
     index: Optional[Index] = None,        # of the document; None: made when it is needed
-    words: Any = None,                    # reader of printed text for an index that is made
+    words: Any = None,                    # reader of page text for an index that is made
     evidence: Sequence[int] = (),         # pages that hold the evidence, for 'oracle'
     fits: Optional[Callable[[], bool]] = None # for 'auto': does a budget cover all pages?
 ) -> Focus:

@@ -14,7 +14,7 @@ class Colour(VLMClient):
 
     def __init__(self):
         super().__init__()
-        self.words = TextExtractor(print="text")
+        self.words = TextExtractor(text_source="text")
 
     def send(self, messages, schema=None, seed=None, **params):
         block = next(b for m in messages for b in m["content"] if b.get("type") == "image")

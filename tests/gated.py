@@ -3,7 +3,7 @@ import threading
 
 from cosee.models.client import ask_many
 from cosee.models.wrappers import ClientWrapper
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 
 
 class Gated(ClientWrapper):

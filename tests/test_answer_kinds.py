@@ -4,7 +4,7 @@ import pytest
 from PIL import Image, ImageDraw
 from reportlab.pdfgen.canvas import Canvas
 from cosee.text.linearization import layout, write_page
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 from cosee.models.client import page_request
 from cosee.pages import load_pages
 from cosee.text.layout import typed_page

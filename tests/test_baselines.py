@@ -160,7 +160,7 @@ def test_votes_are_not_spent_on_one_look_at_all_pages():
 
 def test_no_budget_is_matched_where_no_model_is_asked():
     from cosee.eval.matching import match_budget
-    from cosee.minds.reader_client import OcrClient
+    from cosee.models.reader_client import OcrClient
     sample = dict(images=[PAGE], question="What is the total?", answer=["1"], meta={})
     with pytest.raises(ValueError, match="spends no tokens with this client"):
         match_budget("self_consistency", of="direct", samples=[sample], client=OcrClient())

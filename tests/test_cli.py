@@ -310,7 +310,7 @@ def test_cache_is_told_and_cleared(run, tmp_path, cache):
     run("ask", scanned(tmp_path / "scan.png"), "-q", "What is the total due?", replies=None)
     told = json.loads(run("cache", "--json", replies=None)[1])
     kept = told["kept"][0]
-    assert (told["folder"], kept["name"], kept["files"]) == (str(cache), "print", 1) and 100 < kept["bytes"] < 9000
+    assert (told["folder"], kept["name"], kept["files"]) == (str(cache), "page_text", 1) and 100 < kept["bytes"] < 9000
     (cache / "diary.txt").write_text("mine")
     assert "removed 1 file" in run("cache", "--clear", replies=None)[1]
     assert [p.name for p in cache.rglob("*") if p.is_file()] == ["diary.txt"]

@@ -226,13 +226,13 @@ def test_a_model_that_says_nothing_is_no_success(run):
 def test_a_backend_and_a_file_are_tried_by_name(run, tmp_path):
     pytest.importorskip("xllamacpp")
     from cosee.models.testing import random_gguf
-    mind = random_gguf(tmp_path / "tiny.gguf")
-    code, out, _ = run("models", "try", str(mind), "--json")
+    llm = random_gguf(tmp_path / "tiny.gguf")
+    code, out, _ = run("models", "try", str(llm), "--json")
     told = json.loads(out)
-    assert code in (0, 1) and (told["client"], told["given"]) == ("print", "text")
+    assert code in (0, 1) and (told["client"], told["given"]) == ("text", "text")
     assert told["questions"][0]["prompt_tokens"] > 20
     config = tmp_path / "b.yaml"
-    config.write_text(json.dumps({"backends": {"here": {"kind": "gguf", "models": {"m": {"model_path": str(mind)}}}}}))
+    config.write_text(json.dumps({"backends": {"here": {"kind": "gguf", "models": {"m": {"model_path": str(llm)}}}}}))
     code, out, _ = run("models", "try", "here.m", "--config", str(config), "--json")
     assert json.loads(out)["model"] == "here.m"
 

@@ -28,7 +28,7 @@ from cosee.doors.guard import Guard, Keys, names_for
 from cosee.doors.roots import DoorError, Roots
 from cosee.doors.server import running
 from cosee.models.usage import BudgetExceeded
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 from cosee.runs.table import Run
 from cosee.runs.viewer import Viewer, export_viewer
 
@@ -398,7 +398,7 @@ from cosee.doors.roots import Roots
 from cosee.doors.server import address_of, listening, serve
 from cosee.models.client import ask_many
 from cosee.models.wrappers import ClientWrapper
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 class Client(ClientWrapper):
     def _respond_many(self, requests):
         if any('WAIT' in r.question for r in requests):

@@ -19,7 +19,7 @@ from cosee.doors.documents import caller_of
 from cosee.doors.guard import Keys
 from cosee.doors.roots import Roots
 from cosee.doors.server import running
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 from cosee.runs.table import Run
 
 QUESTION = "How much is the subtotal?"

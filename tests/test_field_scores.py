@@ -16,7 +16,7 @@ from cosee.fields.official import OFFICIAL, official_answers, official_golds, of
 from cosee.fields.schema import SchemaError, ready_schemas
 from cosee.fields.scores import score_fields
 from cosee.models.testing import ScriptedClient
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 from cosee.text.layout import typed_page
 from cosee.pages import load_pages
 from PIL import Image

@@ -181,11 +181,11 @@ def test_rows_over_pages_are_neither_lost_nor_doubled(tmp_path):
 # --- clients ---
 
 def test_a_mind_of_text_is_shown_print_and_fields_alone():
-    from cosee.minds.client import PrintClient
-    mind = ScriptedClient([json.dumps({"number": "INV-82635", "total": "39,452.74 USD"})])
-    found = extract(load_pages(INVOICE), SCHEMA, PrintClient(mind))
+    from cosee.models.text_client import TextClient
+    llm = ScriptedClient([json.dumps({"number": "INV-82635", "total": "39,452.74 USD"})])
+    found = extract(load_pages(INVOICE), SCHEMA, TextClient(llm))
     assert found["value"] == {"number": "INV-82635", "total": 39452.74} and not found["doubtful"]
-    sent = mind.calls[0] if hasattr(mind, "calls") else None
+    sent = llm.calls[0] if hasattr(llm, "calls") else None
     text = prompt_text(sent["messages"]) if sent else "\n".join(found["calls"][0]["prompt"])
     assert "- total: What is the gross total?" in text
 
@@ -212,7 +212,7 @@ class Typed:
 
     def __init__(self, texts): self.pages = [typed_page(t) for t in texts]
 
-    def read(self, items, print=None): return self.pages[:len(items)]
+    def read(self, items, text_source=None): return self.pages[:len(items)]
 
 
 class Knows(ScriptedClient):
@@ -246,43 +246,43 @@ FIVE = {"type": "object", "title": "Invoice", "properties": {
     **{f"more_{i}": {"type": "string", "description": f"Which remark number {i}?"} for i in range(3)}}}
 
 
-def read_by(text, mind, **more):
-    from cosee.minds.client import PrintClient
+def read_by(text, llm, **more):
+    from cosee.models.text_client import TextClient
     texts = [text, NOISE] if text is DENSE else [text]
     words, pages = Typed(texts), [Image.new("RGB", (300, 400), "white") for _ in texts]
-    return extract(pages, FIVE, PrintClient(mind, words=words), words=words, **more)
+    return extract(pages, FIVE, TextClient(llm, words=words), words=words, **more)
 
 
 def test_a_page_full_of_print_is_read_by_excerpts_and_whole_for_what_is_open():
     values = {"What is the invoice number?": "A-2291", "What is the gross total amount?": "21.60",
               **{f"Which remark number {i}?": "not answerable" for i in range(3)},
               **{f"more_{i}": "not answerable" for i in range(3)}}
-    mind = Knows(values, dict.fromkeys(values, -.1))
-    found = read_by(DENSE, mind)
+    llm = Knows(values, dict.fromkeys(values, -.1))
+    found = read_by(DENSE, llm)
     assert found["value"]["number"] == "A-2291" and found["value"]["total"] == 21.6 and found["stopped"] == "complete"
     assert len(found["calls"]) == 6 and not found["doubtful"]
-    prompts = [prompt_text(c["messages"]) for c in mind.calls[:5]]
-    assert list(mind.calls[5]["schema"]["properties"]) == ["more_0", "more_1", "more_2"]
+    prompts = [prompt_text(c["messages"]) for c in llm.calls[:5]]
+    assert list(llm.calls[5]["schema"]["properties"]) == ["more_0", "more_1", "more_2"]
     assert all(len(p) < .4 * len(DENSE) for p in prompts) and "A-2291" in prompts[0] and "21.60" in prompts[1]
-    assert all(c["top_logprobs"] for c in mind.calls[:5])
+    assert all(c["top_logprobs"] for c in llm.calls[:5])
 
 
 def test_a_page_of_little_print_is_read_by_the_form_as_it_is():
     values = {"number": "A-2291", "total": "21.60", **{f"more_{i}": "not answerable" for i in range(3)}}
-    mind = Knows(values, dict.fromkeys(values, -3.))
-    found = read_by(SPARSE, mind)
-    assert [list(c["schema"]["properties"]) for c in mind.calls] == [list(FIVE["properties"])]
-    assert found["value"]["total"] == 21.6 and "Paid" in prompt_text(mind.calls[0]["messages"])
+    llm = Knows(values, dict.fromkeys(values, -3.))
+    found = read_by(SPARSE, llm)
+    assert [list(c["schema"]["properties"]) for c in llm.calls] == [list(FIVE["properties"])]
+    assert found["value"]["total"] == 21.6 and "Paid" in prompt_text(llm.calls[0]["messages"])
 
 
 def test_what_no_print_says_is_not_taken_from_an_excerpt_and_asked_of_whole_pages():
     values = {"What is the invoice number?": "B-7713", "What is the gross total amount?": "99.99",
               **{f"Which remark number {i}?": "Northern Broadcast Group" for i in range(3)},
               "number": "A-2291", "total": "21.60"}
-    mind = Knows(values, dict.fromkeys(values, -.1))
-    found = read_by(DENSE, mind)
+    llm = Knows(values, dict.fromkeys(values, -.1))
+    found = read_by(DENSE, llm)
     assert (found["value"]["number"], found["value"]["total"]) == ("A-2291", 21.6)
-    assert list(mind.calls[5]["schema"]["properties"]) == ["number", "total"]
+    assert list(llm.calls[5]["schema"]["properties"]) == ["number", "total"]
 
 
 @pytest.mark.parametrize("text", [DENSE, SPARSE])
@@ -299,18 +299,18 @@ def test_excerpts_stay_within_a_budget_and_nobody_is_asked_without_one(text):
 def test_a_budget_of_one_form_is_spent_on_the_form(ledger):
     values = {**dict.fromkeys(FIVE["properties"], "A-2291"), "total": "21.60",
               **{p["description"]: "A-2291" for p in FIVE["properties"].values()}}
-    mind = Knows(values, dict.fromkeys(values, -.1))
-    found = read_by(DENSE, mind, ledger=ledger)
+    llm = Knows(values, dict.fromkeys(values, -.1))
+    found = read_by(DENSE, llm, ledger=ledger)
     assert (len(found["calls"]) == 1) == bool(ledger) and found["stopped"] == "complete"
     assert found["value"]["number"] == "A-2291"
 
 
 @pytest.mark.parametrize("told", [dict(logprobs=False), dict(parameters=15 * 10**8)])
 def test_a_larger_model_and_one_that_does_not_say_how_sure_it_is_read_the_form_once(told):
-    mind = Knows(dict.fromkeys(FIVE["properties"], "A-2291"), dict.fromkeys(FIVE["properties"], -3.))
-    vars(mind).update(told)
-    found = read_by(DENSE, mind, check=False)
-    assert len(found["calls"]) == 1 and all("top_logprobs" not in c for c in mind.calls)
+    llm = Knows(dict.fromkeys(FIVE["properties"], "A-2291"), dict.fromkeys(FIVE["properties"], -3.))
+    vars(llm).update(told)
+    found = read_by(DENSE, llm, check=False)
+    assert len(found["calls"]) == 1 and all("top_logprobs" not in c for c in llm.calls)
 
 
 def test_excerpts_of_any_print_have_their_lines_in_order():

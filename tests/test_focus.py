@@ -21,7 +21,7 @@ from cosee.models.client import ask, build_messages, estimate_usage, page_reques
 from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 from cosee.models.prompts import template_messages
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 from cosee.text.page_text import make_line
 from cosee.pages import PageError, document_of, load_pages
 from cosee.tools.agent import with_tools

@@ -10,7 +10,7 @@ import pytest
 
 from cosee.utils.config import ConfigError
 from cosee import CoSeeController, load_pages, samples_dir, team
-from cosee.minds.client import PrintClient
+from cosee.models.text_client import TextClient
 from cosee.models import gguf_client
 from cosee.models.client import PageInput, build_messages, page_request
 from cosee.models.gguf_client import GgufClient
@@ -326,7 +326,7 @@ def test_the_projector_beside_a_model_is_found_or_asked_for(pair, file, tmp_path
     model = tmp_path / "small-Q8_0.gguf"
     model.write_bytes(pair[0].read_bytes())
     random_gguf(tmp_path / "text.gguf")
-    assert GgufClient(model, threads=1).projector is None and client_for(model) == "print"
+    assert GgufClient(model, threads=1).projector is None and client_for(model) == "text"
     put("mmproj-small-F16.gguf")
     assert GgufClient(model, threads=1).projector.path.endswith("small-F16.gguf") and client_for(model) == "gguf"
     put("mmproj-small-Q8_0.gguf")
@@ -336,18 +336,18 @@ def test_the_projector_beside_a_model_is_found_or_asked_for(pair, file, tmp_path
         GgufClient(model, threads=1)
     assert GgufClient(model, threads=1, mmproj=tmp_path / "mmproj-small-F16.gguf").projector
     assert GgufClient(model, threads=1, mmproj=False).projector is None
-    assert client_for(tmp_path / "text.gguf") == "print"
+    assert client_for(tmp_path / "text.gguf") == "text"
 
 
 def test_a_file_is_opened_as_what_it_is(pair, file, pages):
     sees = make_client("gguf", model_path=pair[0], threads=1)
     reads = make_client("gguf", model_path=file, threads=1)
-    assert isinstance(sees, GgufClient) and isinstance(reads, PrintClient)
-    assert make_client("print", model_path=pair[0], threads=1).mind.projector is None
+    assert isinstance(sees, GgufClient) and isinstance(reads, TextClient)
+    assert make_client("text", model_path=pair[0], threads=1).llm.projector is None
     made = create_vlm_client("gguf.x", model_path=str(pair[0]), mmproj=str(pair[1]), context=4096)
     assert made.name == "gguf.x" and made.respond(asked(pages[:1], max_pixels=TINY_PIXELS)).usage.image_tokens
-    assert isinstance(create_vlm_client("gguf.x", model_path=str(pair[0]), images=False), PrintClient)
-    for fields in (dict(images=True), dict(print="beside")):
+    assert isinstance(create_vlm_client("gguf.x", model_path=str(pair[0]), images=False), TextClient)
+    for fields in (dict(images=True), dict(text_source="image_and_text")):
         with pytest.raises(ConfigError, match="name (one|its projector) as mmproj"):
             create_vlm_client("gguf.x", model_path=str(file), **fields)
 

@@ -298,18 +298,19 @@ def key(client, temperature=0):
 
 def test_the_key_of_a_reply_holds_what_readers_of_print_are_set_to(monkeypatch):
     import cosee
-    from cosee.minds.client import PrintClient
-    from cosee.minds.sight import Sight
+    from cosee.models.text_client import TextClient
+    from cosee.models.text_client import MultimodalClient
     from cosee.models.testing import ScriptedClient
-    from cosee.minds.reader_client import OcrClient
+    from cosee.models.reader_client import OcrClient
     from cosee.text.ocr import TextExtractor
 
     def ocr(**settings): return OcrClient(**{"cache": None} | settings)
-    mind = ScriptedClient(["7"])
-    makers = [lambda: ocr(), lambda: ocr(print="ocr"), lambda: ocr(max_side=800), lambda: ocr(abstain=.5),
-              lambda: PrintClient(mind), lambda: PrintClient(mind, words=TextExtractor(max_side=900)),
-              lambda: PrintClient(mind, print="ocr"), lambda: PrintClient(mind, page_tokens=50),
-              lambda: Sight(mind), lambda: Sight(mind, page_tokens=50), lambda: Sight(mind, print="ocr")]
+    llm = ScriptedClient(["7"])
+    makers = [lambda: ocr(), lambda: ocr(text_source="ocr"), lambda: ocr(max_side=800), lambda: ocr(abstain=.5),
+              lambda: TextClient(llm), lambda: TextClient(llm, words=TextExtractor(max_side=900)),
+              lambda: TextClient(llm, text_source="ocr"), lambda: TextClient(llm, page_tokens=50),
+              lambda: MultimodalClient(llm), lambda: MultimodalClient(llm, page_tokens=50),
+              lambda: MultimodalClient(llm, text_source="ocr")]
     keys = [key(make()) for make in makers]
     assert len({*keys}) == len(keys) and [key(make()) for make in makers] == keys
     monkeypatch.setattr(cosee, "__version__", "99.0")

@@ -26,7 +26,7 @@ class Words:
     "A reader that knows what stands on which page by the height of its image, and counts."
     def __init__(self, *pages): self.prints, self.read_pages = [lines(*p) for p in pages], []
 
-    def read(self, images, print=None):
+    def read(self, images, text_source=None):
         self.read_pages += [im.height - 50 for im in images]
         for im in images:
             if self.prints[im.height - 50] == lines("broken"): raise PageError("page cannot be read")
@@ -186,7 +186,7 @@ def test_pages_keep_the_numbers_of_their_document(tmp_path):
     part = load_pages(paths)[2:]
 
     class Handles(Words):
-        def read(self, items, print=None): return super().read([item.draw() for item in items])
+        def read(self, items, text_source=None): return super().read([item.draw() for item in items])
 
     index = PageIndex(part, words=Handles(*PAGES), embeddings=False)
     assert index.numbers == [3, 4] and found(index, "wages") == [3] and found(index, "page 4") == [4]

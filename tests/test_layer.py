@@ -117,7 +117,7 @@ def test_images_know_their_page(tmp_path, reader):
     assert reader.read([pages[0]])[0] is reader.read([pages.info(1)])[0]
     small = with_page(pages[0].resize((200, 150)), pages.info(1))
     assert words(reader.read([small])[0]) == TEXT
-    assert reader.read([pages[0].copy().convert("L")], print="text")[0]["lines"] == []
+    assert reader.read([pages[0].copy().convert("L")], text_source="text")[0]["lines"] == []
 
 
 @pytest.mark.parametrize("turn", [90, 180, 270])
@@ -140,7 +140,7 @@ def test_turned_text(tmp_path, reader):
 
 def test_slanted_text_is_one_line(tmp_path, reader):
     slanted = "BT /F 14 Tf 0.7 0.7 -0.7 0.7 100 60 Tm (Northern region) Tj ET\n"
-    assert words(read(Pdf().page(slanted).save(tmp_path / "a.pdf"), reader, print="text")) == "Northern region"
+    assert words(read(Pdf().page(slanted).save(tmp_path / "a.pdf"), reader, text_source="text")) == "Northern region"
 
 
 def test_crop_box(tmp_path, reader):
@@ -174,7 +174,7 @@ def test_right_to_left(tmp_path, reader):
     hebrew = dict(zip(b"abcdefgh", "שלוםעליכ", strict=True))
     font = to_unicode(pdf, hebrew | {32: " "})
     f = pdf.page(say("dcba hgfe"), font=font).save(tmp_path / "a.pdf")
-    page = read(f, reader, print="text")
+    page = read(f, reader, text_source="text")
     assert words(page).split()[0][0] in "שע" and len(page["lines"][0]["words"]) == 2
 
 
@@ -210,7 +210,7 @@ def test_other_letters_than_drawn(tmp_path, reader):
                  font=font).save(tmp_path / "a.pdf")
     page = read(f, reader)
     assert page["source"] == "ocr" and "please pay" in words(page) and "other letters" in page["why"]
-    assert "please pay" not in words(read(f, reader, print="text"))
+    assert "please pay" not in words(read(f, reader, text_source="text"))
 
 
 def test_other_digits_than_drawn(tmp_path, reader):
@@ -235,7 +235,7 @@ def test_a_font_without_letters(tmp_path, reader):
     f = pdf.page(say("Known only by its shapes 2041"), font=font).save(tmp_path / "a.pdf")
     page = read(f, reader)
     assert page["source"] == "ocr" and "2041" in words(page) and "without known letters" in page["why"]
-    assert words(read(f, reader, print="text")) == ""
+    assert words(read(f, reader, text_source="text")) == ""
 
 
 def test_signs_without_letters_are_left_out(tmp_path, reader):
@@ -277,7 +277,7 @@ def test_only_a_picture_lacks_print(tmp_path, reader):
     assert reader.counts - before == {"text": 1, "part": 1}
     serial = next(line["bbox"] for line in page["lines"] if "7741" in line["text"])
     assert 0.1 < serial[0] < 0.25 and 0.65 < serial[1] < 0.8
-    assert "7741" not in words(read(f, reader, print="text"))
+    assert "7741" not in words(read(f, reader, text_source="text"))
 
 
 def test_form_fields(tmp_path, reader):
@@ -328,9 +328,9 @@ def test_a_million_characters(tmp_path, reader):
 
 def test_the_way_is_checked(tmp_path, reader):
     f = Pdf().page(say(TEXT)).save(tmp_path / "a.pdf")
-    assert read(f, reader, print="ocr")["source"] == "ocr"
-    with pytest.raises(ValueError, match="print must be"): read(f, reader, print="layer")
-    with pytest.raises(ValueError, match="print must be"): TextExtractor(print="layer")
+    assert read(f, reader, text_source="ocr")["source"] == "ocr"
+    with pytest.raises(ValueError, match="text_source must be"): read(f, reader, text_source="layer")
+    with pytest.raises(ValueError, match="text_source must be"): TextExtractor(text_source="layer")
 
 
 def test_threads(tmp_path, reader):
@@ -348,7 +348,7 @@ def test_random_streams_never_break_it(tmp_path, reader):
         content = "".join(rng.choice([say("ab" * rng.randint(0, 9), x=rng.randint(-50, 450), y=rng.randint(-50, 350),
                                           size=rng.choice([-5, 0, 1, 40, 900])), "q 1e9 0 0 0 0 0 cm ", "Q ", "BT ",
                                       "0 0 0 0 0 0 cm "]) for _ in range(12))
-        page = read(Pdf().page(content).save(tmp_path / f"{n}.pdf"), reader, print="text")
+        page = read(Pdf().page(content).save(tmp_path / f"{n}.pdf"), reader, text_source="text")
         for line in page["lines"]:
             assert len(line["words"]) == len(line["text"].split()) and all(0 <= v <= 1 for v in line["bbox"])
 
@@ -357,14 +357,14 @@ def test_print_is_chosen_for_the_client(tmp_path):
     from cosee.models.registry import make_client
     f = Pdf().page(say("Serial number: 7741")).save(tmp_path / "a.pdf")
     for way, source in ("auto", "text"), ("text", "text"), ("ocr", "ocr"):
-        client = make_client("ocr", print=way)
+        client = make_client("ocr", text_source=way)
         assert client.document([load_pages(f)[0]]).pages[0]["source"] == source
 
 
 def test_print_of_the_command_line(tmp_path, capsys):
     from cosee.cli.entry import main
     f = Pdf().page(say("Serial number: 7741", y=100)).save(tmp_path / "a.pdf")
-    assert main(["ask", str(f), "-q", "What is the serial number?", "--print", "text", "--quiet"]) == 0
+    assert main(["ask", str(f), "-q", "What is the serial number?", "--text-source", "text", "--quiet"]) == 0
     assert "7741" in capsys.readouterr().out
-    assert main(["ask", str(f), "-q", "?", "--print", "layer"]) == 2
-    assert "--print" in capsys.readouterr().err
+    assert main(["ask", str(f), "-q", "?", "--text-source", "layer"]) == 2
+    assert "--text-source" in capsys.readouterr().err

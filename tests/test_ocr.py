@@ -13,7 +13,7 @@ from cosee.models.client import page_request
 from cosee.text.paragraphs import split_sentences
 from cosee.text.layout import page_spans, typed_page
 from cosee.text.values import value_kind
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 from cosee.text.question import concepts, expected_kinds, lexicon_lines, similar, stem, tokens
 from cosee.text.facts import inline_pairs, trailing_value
 from cosee.text.reader import Reader
@@ -234,7 +234,7 @@ def test_reading_needs_no_network():
 
 
 def test_import_is_light():
-    code = ("import sys, cosee.minds.reader_client\n"
+    code = ("import sys, cosee.models.reader_client\n"
             "heavy = {'torch', 'transformers', 'rapidocr', 'onnxruntime', 'cv2', 'numpy', 'sentence_transformers'} & "
             "set(sys.modules)\n"
             "assert not heavy, heavy")
@@ -421,7 +421,7 @@ def test_two_processes_and_a_kill_leave_whole_entries(tmp_path):
 def test_the_cache_can_be_elsewhere_or_off(tmp_path, monkeypatch):
     monkeypatch.setenv('COSEE_CACHE', str(tmp_path / 'mine'))
     PageCache(True).put('k', ONE)
-    assert [p.name for p in kept_files(tmp_path / 'mine' / 'print')] == ['k.kept']
+    assert [p.name for p in kept_files(tmp_path / 'mine' / 'page_text')] == ['k.kept']
     assert PageCache(True).get('k') == ONE and PageCache(None).get('k') is None
     monkeypatch.setenv('COSEE_CACHE', 'off')
     assert PageCache(True).put('n', ONE) == ONE and PageCache(True).get('k') is None
@@ -465,7 +465,7 @@ def test_a_handle_is_drawn_when_it_is_its_turn(counting):
             Handle.drawn += 1
             return Image.new('RGB', (40, 30))
     assert counting.read([Handle()])[0]['size'] == [40, 30] and Handle.drawn == 1
-    with pytest.raises(ValueError, match="print must be 'auto'"): counting.read([Handle()], print='guess')
+    with pytest.raises(ValueError, match="text_source must be 'auto'"): counting.read([Handle()], text_source='guess')
     assert Handle.drawn == 1
 
 

@@ -1,4 +1,4 @@
-"""One page reader and one visual retriever behind every door: the same options, the same errors, one model for many
+"""One transcriber and one visual retriever behind every door: the same options, the same errors, one model for many
 documents, and a bill for what the reading of pages cost."""
 import argparse
 import asyncio
@@ -55,13 +55,13 @@ def run(capsys):
 def writer(**kw): return fake.FakeServer("openai", answer=lambda body: BILL, **kw)
 
 
-def reader_of(server): return "--page-reader-url", server.base_url, "--page-reader-model", "granite-docling-258M"
+def reader_of(server): return "--transcriber-url", server.base_url, "--transcriber-model", "granite-docling-258M"
 
 
 # --- the same words at every door ---
 
-READING = {"--print", "--page-reader", "--page-reader-path", "--page-reader-model", "--page-reader-url",
-           "--page-reader-family", "--page-tokens", "--visual", "--no-cache"}
+READING = {"--text-source", "--transcriber", "--transcriber-path", "--transcriber-model", "--transcriber-url",
+           "--transcriber-family", "--page-tokens", "--visual", "--no-cache"}
 
 
 def options_of(command):
@@ -91,11 +91,11 @@ def argv_of(command, sheets, tmp_path):
 
 @pytest.mark.parametrize("command", DOORS)
 @pytest.mark.parametrize("argv, why", [
-    (["--print", "model"], "--print model needs --page-reader, the client that writes pages down"),
-    (["--print", "ocr", "--page-reader", "openai"], "--page-reader is for --print model or beside, not for"),
-    (["--page-reader", "ocr"], "page_reader: ocr sees no pages: it is given their printed text itself"),
-    (["--page-reader-path", "/nowhere"], "/nowhere"),
-    (["--page-reader-url", "http://127.0.0.1:9/v1", "--page-reader-model", "m", "--page-reader-family", "doclink"],
+    (["--text-source", "model"], "--text-source model needs --transcriber, the client that writes pages down"),
+    (["--text-source", "ocr", "--transcriber", "openai"], "--transcriber is for --text-source model or image_and"),
+    (["--transcriber", "ocr"], "transcriber: ocr sees no pages: it is given their printed text itself"),
+    (["--transcriber-path", "/nowhere"], "/nowhere"),
+    (["--transcriber-url", "http://127.0.0.1:9/v1", "--transcriber-model", "m", "--transcriber-family", "doclink"],
      "did you mean 'docling'")])
 def test_every_door_refuses_a_reader_in_one_line(run, command, argv, why, sheets, tmp_path):
     code, out, err = run(*argv_of(command, sheets, tmp_path), *argv, "--quiet")
@@ -141,7 +141,7 @@ def test_a_server_reads_many_documents_by_one_reader_and_tells_what_it_cost(shee
             asked = dict(model="cosee/direct", messages=[dict(role="user", content=parts)])
             chat = http.post("/v1/chat/completions", json=asked).json()
         assert len(server.requests) == 2   # a page each, for questions, print and all
-    assert about == {"print": "model", "page_reader": "openai.granite-docling-258M", "visual": ""}
+    assert about == {"text_source": "model", "transcriber": "openai.granite-docling-258M", "visual": ""}
     assert "pages are written down by openai.granite-docling-258M, each once" in (tmp_path / "said").read_text()
     assert first["answer"] == second["answer"] == "43.50" and lines[1]["text"] == "Total: 43.50"
     for told in (first, second):
@@ -159,7 +159,7 @@ def test_the_page_is_told_too(sheets, tmp_path):
         with serving(tmp_path / "said", "app", *argv) as url, httpx.Client(timeout=120) as http:
             http.base_url, _, token = url.partition("?")
             http.get(f"/?{token}")   # which becomes a cookie
-            assert http.get("/api/start").json()["reading"]["page_reader"] == "openai.granite-docling-258M"
+            assert http.get("/api/start").json()["reading"]["transcriber"] == "openai.granite-docling-258M"
             document = http.post("/api/documents", json=dict(path="a.png")).json()
             assert answered(http, document)["reading"]["pages"] == 1
 
@@ -180,7 +180,7 @@ def test_an_assistant_is_told(sheets, tmp_path):
         words = ["-c", START, "mcp", *map(str, argv)]
         params = StdioServerParameters(command=sys.executable, args=words, env=env)
         with open(os.devnull, "w") as nowhere: about, answer = asyncio.run(talk(params, nowhere))
-    assert about["page_reader"] == "openai.granite-docling-258M"
+    assert about["transcriber"] == "openai.granite-docling-258M"
     assert answer["answer"] == "43.50" and answer["reading"]["pages"] == 1
 
 
@@ -214,12 +214,12 @@ def test_a_run_is_resumed_with_its_page_reader_from_a_folder_beside_it(run, shee
     (tmp_path / "q.csv").write_text("file,question,answer\n" + rows)
     reader = dict(model_path="models/granite-docling", max_tokens=40, side=128, attempts=1)
     config = dict(name="r", dataset=dict(name="folder", root="q.csv"), methods=["direct"],
-                  client=dict(type="ocr", options=dict(print="model", page_reader=reader)))
+                  client=dict(type="ocr", options=dict(text_source="model", transcriber=reader)))
     (tmp_path / "run.yaml").write_text(json.dumps(config))
     folder = tmp_path / "run"
     code, out, _ = run("run", tmp_path / "run.yaml", "--output-dir", folder, "--quiet")
     records = list(Run(folder))
-    assert code == 0 and len(records) == 4 and "tokens of the page reader, apart from the methods" in out
+    assert code == 0 and len(records) == 4 and "tokens of the transcriber, apart from the methods" in out
     assert [(r["reading"]["pages"], r["reading"]["kept"]) for r in records] == [(1, 0), (0, 1)] * 2
     spent = records[0]["reading"]
     assert spent["completion_tokens"] == 40 and spent["image_tokens"] > 0 and spent["text_tokens"] > 0
@@ -255,9 +255,9 @@ def paper(path, pages):
 
 def test_a_server_finds_pages_by_their_looks_and_keeps_its_folders_to_itself(retriever, tmp_path):
     paper(tmp_path / "long.tiff", 15)
-    argv = tmp_path / "long.tiff", "--store", tmp_path / "kept", "--print", "text", "--visual", retriever
+    argv = tmp_path / "long.tiff", "--store", tmp_path / "kept", "--text-source", "text", "--visual", retriever
     with serving(tmp_path / "said", "serve", *argv) as url, httpx.Client(base_url=url, timeout=120) as http:
-        assert http.get("/api").json()["reading"] == {"print": "text", "page_reader": "", "visual": "colpali"}
+        assert http.get("/api").json()["reading"] == {"text_source": "text", "transcriber": "", "visual": "colpali"}
         document = http.post("/api/documents", json=dict(path="long.tiff")).json()
         found = http.get(f"/api/documents/{document['id']}/find", params=dict(q="What is the total?", k=3)).json()
         assert len({hit["score"] for hit in found}) == 3   # by print alone, which there is none of, all are the same
@@ -276,7 +276,7 @@ def test_fields_and_runs_find_pages_by_their_looks(run, retriever, tmp_path):
     paper(tmp_path / "long.tiff", 15)
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "object", "properties": {"total": {"type": "number"}}}')
-    argv = "--print", "text", "--visual", retriever
+    argv = "--text-source", "text", "--visual", retriever
     code, out, _ = run("extract", tmp_path / "long.tiff", "--schema", schema, *argv)
     assert code == 0 and 0 < len(json.loads(out)["shown"]) < 15 and (tmp_path / "cache/looks").is_dir()
     (tmp_path / "q.csv").write_text("file,question,answer\nlong.tiff,What is the total?,43.50\n")

@@ -123,7 +123,7 @@ def test_most_letters_have_to_show(tmp_path, reader):
         sheet = Sheet(tmp_path / f"{width}.pdf").print(ROWS[0])
         sheet.canvas.drawString(40, 200, "NX-4471-902-118")
         sheet.canvas.rect(40, 195, width, 16, stroke=0, fill=1)
-        assert ("NX-4471-902-118" in texts(read(sheet.save(), reader, print="text"))) == shown
+        assert ("NX-4471-902-118" in texts(read(sheet.save(), reader, text_source="text"))) == shown
 
 
 def test_a_layer_that_is_off(tmp_path, reader):
@@ -181,13 +181,13 @@ def test_raised_marks(tmp_path, reader, base, mark, rest, said):
         text.setRise(rise)
         if part: text.textOut(part)
     sheet.canvas.drawText(text)
-    page = read(sheet.save(), reader, print="text")
+    page = read(sheet.save(), reader, text_source="text")
     assert texts(page) == [said] and valid_page(page)
 
 
 def test_raised_signs_of_a_font(tmp_path, reader):
     f = Sheet(tmp_path / "a.pdf").print("Sold 1,871² on 75 m²").save()
-    assert texts(read(f, reader, print="text")) == ["Sold 1,871 ² on 75 m²"]
+    assert texts(read(f, reader, text_source="text")) == ["Sold 1,871 ² on 75 m²"]
 
 
 def test_lowered_signs_stay(tmp_path, reader):
@@ -195,7 +195,7 @@ def test_lowered_signs_stay(tmp_path, reader):
     for x, y, size, part in (40, 200, 12, "H"), (48.7, 197, 8, "2"), (53.1, 200, 12, "O"):
         sheet.canvas.setFont("Helvetica", size)
         sheet.canvas.drawString(x, y, part)
-    assert texts(read(sheet.save(), reader, print="text")) == ["H2O"]
+    assert texts(read(sheet.save(), reader, text_source="text")) == ["H2O"]
 
 
 def test_raised_digits_of_a_scan(tmp_path, reader):

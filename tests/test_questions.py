@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "nbs/explain/questions.ipynb"
 # What needs weights, a key or a server is read by the command line, and not run
-READ_ALONE = re.compile(r"cosee models fetch \S|--client |--model-path |--base-url |--page-reader-path ")
+READ_ALONE = re.compile(r"cosee models fetch \S|--client |--model-path |--base-url |--transcriber-path ")
 ABSTAINS = 3
 
 

@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 from cosee.agents import team
 from cosee.controller import CoSeeController
 from cosee.models.client import page_request
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 from cosee.text.ocr import TextExtractor
 from cosee.text.reader import CALIBRATION, Reader, calibrated
 from cosee.text.layout import typed_page
@@ -535,7 +535,7 @@ def test_two_episodes_share_a_reader():
 
 
 def test_of_two_values_under_one_label_none_is_sure_and_both_are_named():
-    from cosee.minds.reader_client import OcrClient
+    from cosee.models.reader_client import OcrClient
     page = typed_page('STATEMENT\nDeposit:     100.00 EUR\nRent:        840.00 EUR\nDeposit:     250.00 EUR')
     reader = Reader([page])
     found = reader.answer('What is the deposit?')

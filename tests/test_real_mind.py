@@ -14,7 +14,7 @@ from PIL import Image
 from cosee.agents import team
 from cosee.utils.boxes import thousandths_around, widened
 from cosee.controller import CoSeeController
-from cosee.minds.client import PrintClient
+from cosee.models.text_client import TextClient
 from cosee.models.client import page_request
 from cosee.models.usage import Ledger
 from cosee.models.gguf_client import GgufClient
@@ -82,7 +82,7 @@ def page(text): return Image.new("RGB", (100 + 10 * list(ASKED).index(text), 150
 
 @pytest.fixture(scope="module")
 def client():
-    return PrintClient(GgufClient(FILE, context=4096), words=ByWidth(**PAGES))
+    return TextClient(GgufClient(FILE, context=4096), words=ByWidth(**PAGES))
 
 
 @pytest.fixture(scope="module")

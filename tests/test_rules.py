@@ -10,10 +10,10 @@ from cosee.utils.config import ConfigError
 from cosee.controller import noted, replay
 from cosee.eval.methods import Method, make_method
 from cosee.experiments import run_experiment
-from cosee.minds.client import PrintClient
+from cosee.models.text_client import TextClient
 from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 from cosee.text.ocr import TextExtractor
 from cosee.text.layout import typed_page
 from cosee.rules.checks import LineChecker, quoting
@@ -37,7 +37,7 @@ class Typed(TextExtractor):
     "Knows pages by the width of their image, and counts those that it reads"
     count = 0
 
-    def read(self, items, print=None):
+    def read(self, items, text_source=None):
         self.count += len(items)
         return [TYPED[im.width] for im in items]
 
@@ -324,7 +324,7 @@ def test_the_rule_reader_proves_what_it_copies():
 
 @pytest.mark.slow
 def test_a_language_model_that_reads_print_can_be_any_of_them(random_mind):
-    for _, out in outcomes(PrintClient(random_mind, words=WORDS), temperature=1.5, max_new_tokens=400):
+    for _, out in outcomes(TextClient(random_mind, words=WORDS), temperature=1.5, max_new_tokens=400):
         assert all(v["proof"] in ("", *PROVED, "abstains") for v in out["did"].get("votes", []))
 
 

@@ -12,7 +12,7 @@ from cosee.controller import CoSeeController, replay
 from cosee.eval.methods import Method
 from cosee.text.grounding import TextLocator, ground_evidence, ground
 from cosee.models.testing import ScriptedClient
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 from cosee.text.layout import typed_page
 from cosee.pages import load_pages
 from cosee.utils.text import letters_of
@@ -125,7 +125,7 @@ def test_a_closed_document_and_pages_that_are_none_cost_nothing():
     assert ground([e], "Total", [Image.new("RGB", (40, 40))], None) == [e]
     assert ground([], "Total", [], None) == []
     words = OcrClient(cache=None).words
-    words.read([load_pages(INVOICE)[0].copy()], print="ocr")   # a reader that holds pages looks for others, too
+    words.read([load_pages(INVOICE)[0].copy()], text_source="ocr")   # a reader that holds pages looks for others, too
     for reader in (None, words):
         for read in (False, True):
             for page in (None, 7, object()): assert ground([e], "Total", [page], reader, read) == [e]

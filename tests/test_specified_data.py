@@ -18,7 +18,7 @@ from cosee.eval.task import DIRECT, Task
 from cosee.experiments import run_experiment
 from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 from cosee.runs.config import make_config, metrics_of, read_config
 from cosee.utils.config import ConfigError
 

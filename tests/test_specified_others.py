@@ -17,8 +17,8 @@ from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.registry import make_client
 from cosee.models.wrappers import CachedClient, FallbackClient, RetryingClient
 from cosee.models.testing import ScriptedClient, random_checkpoint
-from cosee.minds.clients import reading_client
-from cosee.minds.sight import Sight
+from cosee.models.clients import reading_client
+from cosee.models.text_client import MultimodalClient
 from cosee.planner import VLMClient, create_vlm_client, plan, planner_client, planner_graph, planner_node
 from cosee.planner.planning import PLANNER_PROMPT, planner_prompt
 from cosee.tools.calculator import Calculate
@@ -141,7 +141,7 @@ def test_P44_the_client_that_was_asked_for(id, kind, form, tmp_path):
 
 def test_P44_clients_by_name_ask_for_print(keys):
     for client in (make_client("openai", model="m"), make_client("openai.m"), reading_client("openai.m")):
-        assert isinstance(client, Sight) and type(client.client) is OpenAIVLMClient
+        assert isinstance(client, MultimodalClient) and type(client.client) is OpenAIVLMClient
 
 
 def test_P44_fields_may_hold_the_key():
@@ -164,11 +164,12 @@ def test_P44_an_unknown_backend_is_a_ValueError(id):
         "a": {"kind": "openai", "models": {"b": "c"}}}})
 
 
-@pytest.mark.parametrize("fields", [{"images": False}, {"print": "auto"}, {"print": "beside"}, {"page_tokens": 99}])
+@pytest.mark.parametrize("fields", [{"images": False}, {"text_source": "auto"}, {"text_source": "image_and_text"},
+                                    {"page_tokens": 99}])
 def test_P44_print_stands_around_a_client_where_its_backend_asks_for_it(keys, fields):
     for client in (create_vlm_client("openai.m", fields), create_vlm_client("openai.m", **fields),
                    create_vlm_client(Backend(kind="openai", model="m", **fields), api_key="k")):
-        assert isinstance(client, Sight) and type(client.client) is OpenAIVLMClient
+        assert isinstance(client, MultimodalClient) and type(client.client) is OpenAIVLMClient
     assert type(create_vlm_client("openai.m", images=True)) is OpenAIVLMClient
 
 
@@ -182,7 +183,7 @@ def test_P44_the_planner_asks_for_retries_and_the_fallback_itself(tmp_path):
         client, _ = planner_client(config=config)
         assert isinstance(client, FallbackClient) and all(isinstance(c, RetryingClient) for c in client.clients)
         bare = create_vlm_client("house.a", config)
-        assert not isinstance(bare, (FallbackClient, RetryingClient, CachedClient, Sight))
+        assert not isinstance(bare, (FallbackClient, RetryingClient, CachedClient, MultimodalClient))
     with FakeServer("openai", [503], answer=lambda body: json.dumps(PLAN)) as server:
         text = (tmp_path / "b.yaml").read_text().replace(json.loads((tmp_path / "b.yaml").read_text())
                                                          ["backends"]["house"]["base_url"], server.base_url)

@@ -33,7 +33,7 @@ def drawn(n, seed=0):
 
 class NoPrint:
     "Reads nothing, as of scans without OCR."
-    def read(self, items, print=None): return [dict(lines=[]) for _ in items]
+    def read(self, items, text_source=None): return [dict(lines=[]) for _ in items]
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +250,7 @@ def test_scans_without_ocr_are_found_from_a_shell(folders, tmp_path, monkeypatch
     monkeypatch.setenv("COSEE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "scans").mkdir()
     scans = str(saved(drawn(5), tmp_path / "scans"))
-    ask = ["ask", scans, "-q", "What is the total?", "--client", "tiny", "--print", "text", "--focus", "top",
+    ask = ["ask", scans, "-q", "What is the total?", "--client", "tiny", "--text-source", "text", "--focus", "top",
            "--k", "2", "--max-steps", "1", "--json", "--visual"]
     for said in ("5 pages looked at in", "0 pages looked at, 5 from the cache in"):
         main([*ask, folders["colmodernvbert"]])

@@ -92,7 +92,7 @@ MISTAKES = [
     (["ask", "a.pdf", "-q", " "], "write what you want to know"),
     (["ask", "a.pdf", "-q", "What?", "--pages", "7"], "1 page"),
     (["ask", "a.pdf", "-q", "What?", "--client", "gpt"], "choose from ocr"),
-    (["ask", "a.pdf", "-q", "What?", "--client", "print"], "--model-path"),
+    (["ask", "a.pdf", "-q", "What?", "--client", "text"], "--model-path"),
     (["ask", "a.pdf", "-q", "What?", "--agents", "painter"], "scanner"),
     (["run", "other.yaml"], "other.yaml"),
     (["run", "questions.csv"], "questions.csv"),

@@ -10,7 +10,7 @@ from PIL import Image
 
 from cosee.agents import DummyAgent, team
 from cosee.controller import CoSeeController, proposals_of, replay
-from cosee.minds.reader_client import OcrClient
+from cosee.models.reader_client import OcrClient
 from cosee.text.ocr import TextExtractor
 from cosee.text.page_text import PageText
 from cosee.view.widget import EpisodeWidget, Following, LiveEpisode, follow

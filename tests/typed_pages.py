@@ -19,6 +19,6 @@ class ByWidth:
 
     def __init__(self, **pages): self.pages, self.asked = {int(k[1:]): v for k, v in pages.items()}, 0
 
-    def read(self, items, print=None):
+    def read(self, items, text_source=None):
         self.asked += 1
         return [self.pages.get(im.width, typed_page(".")) for im in items]

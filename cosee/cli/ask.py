@@ -51,7 +51,7 @@ def _gate_arg(g: Any):
                         'answer where it is not printed; sure: nor where the model states less than 0.65; '
                         'checked: one call that is asked about its answer; seconded: the rule reader first, and one '
                         'call where it is unsure; cascade: that, and the call is asked about its answer; none: '
-                        'always the team; auto: seconded for --client print, unless the team is shaped by other '
+                        'always the team; auto: seconded for --client text, unless the team is shaped by other '
                         'arguments (default: auto)')
 
 # %% ../../nbs/cli/01_ask.ipynb #ab5efedf
@@ -68,7 +68,7 @@ def _team_args(p: ArgumentParser):
     g.add_argument('--max-tokens', type=positive, metavar='N', help='hard budget of tokens for each question')
     g.add_argument('--page-selection', '--focus', dest='focus', default='auto', choices=_FOCUSES,
                    help='which pages an agent is shown; auto: all of a short document, else those that an index of '
-                        'its printed text finds (default: auto)')
+                        'its page text finds (default: auto)')
     g.add_argument('--k', type=positive, default=4, metavar='N',
                    help='how many pages the index may choose (default: 4)')
     visual_args(g)
@@ -213,7 +213,7 @@ def _spent(args: Namespace) -> str:
     return f' by {reader.by} for {reader.usage.total_tokens:,} tokens'
 
 def _read_print(args: Namespace, words: 'TextExtractor', pages: 'Pages') -> float:
-    "Read the print of all pages, and tell how far it is; the seconds that it took"
+    "Read the text of all pages, and tell how far it is; the seconds that it took"
     pace, handles, before = _ReadingPace(args, len(pages)), pages.infos, Counter(words.counts)
     for i in range(0, len(handles), 2):
         pace.tell(i)
@@ -241,7 +241,7 @@ def _look_at(args: Namespace, index: 'PageIndex', names: list[str]) -> float:
 
 # %% ../../nbs/cli/01_ask.ipynb #ced6b37b
 def _read_some(args: Namespace, words: 'TextExtractor', pages: 'list[Page]'):
-    "Read the print of a few pages together, or one by one where that fails; what cannot be read is told"
+    "Read the text of a few pages together, or one by one where that fails; what cannot be read is told"
     from cosee.pages import PageError
     try:
         read = [*zip(pages, words.read(pages), strict=True)]
@@ -385,10 +385,10 @@ class Evidence(TypedDict):
     bbox: Optional[list[float]] # 0-1; None: the whole page
     content: str                # the note
     cell: int                   # its number on the Board
-    own_bbox: NotRequired[Optional[list[float]]]  # the model's own box; there where print was looked at, as all below
+    own_bbox: NotRequired[Optional[list[float]]]  # the model's own box; given where page text was read, as all below
     line_bbox: NotRequired[Optional[list[float]]] # around the lines on which the words stand
-    printed: NotRequired[str]   # the words in `bbox` that say so; '' where no print does
-    found: NotRequired[str]     # how print says it: 'letters', 'number' or 'nearly'
+    printed: NotRequired[str]   # the words in `bbox` that say so; '' where no page text does
+    found: NotRequired[str]     # how page text says it: 'letters', 'number' or 'nearly'
     file: Optional[str]         # name of the file
     file_page: Optional[int]    # page in it, from 1
 
@@ -472,7 +472,7 @@ Answers = tuple['Pages', 'list[Episode]', list[Result]]   # pages, and of each q
 
 def _ask_all(args: Namespace) -> Answers:
     "Pages, episodes and results of all questions"
-    from cosee.minds.transcriber import PageBill, page_bill
+    from cosee.models.transcriber import PageBill, page_bill
     questions = _checked(args)
     pages, client = _opened(args)
     answers: Answers = pages, [], []
@@ -556,7 +556,7 @@ def _where(entry: Evidence) -> str:
     "Page, file and box of a piece of evidence"
     name, in_file = entry.get('file'), entry.get('file_page')
     origin = f" ({one_line(name, 60)}{f', page {in_file}' * bool(in_file)})" if name else ''
-    unsaid = ' (no print there says so)' if entry.get('found') == '' else ''
+    unsaid = ' (no page says so)' if entry.get('found') == '' else ''
     return f"page {entry['page']}{origin}" + (f", {_at(entry['bbox'])}" if entry['bbox'] else '') + unsaid
 
 # %% ../../nbs/cli/01_ask.ipynb #4165a5e2
@@ -618,7 +618,7 @@ def _write_page(args: Namespace, pages: 'Pages', episodes: 'list[Episode]'):
 
 def _report(args: Namespace, answers: Answers, html: bool = True):
     "Print the results, write the HTML file if there is to be one"
-    from cosee.minds.transcriber import bill_text
+    from cosee.models.transcriber import bill_text
     pages, episodes, results = answers
     if args.json: print(json.dumps(results, ensure_ascii=False, indent=2))
     else:
@@ -632,7 +632,7 @@ def _report(args: Namespace, answers: Answers, html: bool = True):
 def _code(results: list[Result]) -> int: return ANSWERED if any(map(_answered, results)) else NOTHING
 
 def _tell_ways(args: Namespace, results: list[Result]):
-    "Say in a terminal how to come by a model, where the reader of printed text left a question open"
+    "Say in a terminal how to come by a model, where the reader of page text left a question open"
     from cosee.models.discovery import ways_to_model
     open_ones = [r for r in results if not _answered(r)]
     if not getattr(args, 'no_model', False) or args.json or not open_ones or not sys.stdout.isatty(): return
@@ -695,8 +695,8 @@ _ASK_EXAMPLES = f'''examples:
   cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html out.html
   cosee ask scans/ -q "When is the rent due?" --pages 1-3,7 --json > answers.json
   cosee ask scan.pdf -q "Is page 2 too blurred to be read, and what is the total on it?" --plan
-  cosee ask invoice.pdf -q "What is the total?" --client print --model-path qwen2.5-coder-0.5b
-  cosee ask report.pdf -q "What was sold most?" --client print --base-url http://127.0.0.1:11434/v1 --model qwen2.5:3b
+  cosee ask invoice.pdf -q "What is the total?" --client text --model-path qwen2.5-coder-0.5b
+  cosee ask report.pdf -q "What was sold most?" --client text --base-url http://127.0.0.1:11434/v1 --model qwen2.5:3b
   cosee ask report.pdf -q "What was sold most?" --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct --device cuda
   cosee ask report.pdf -q "What was sold most?" --client openai --base-url http://127.0.0.1:8000/v1 \\
             --model Qwen/Qwen3-VL-4B-Instruct

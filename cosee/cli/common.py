@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cosee.models.client import VLMClient
     from cosee.models.wrappers import Check
     from cosee.text.ocr import TextExtractor
-    from cosee.minds.transcriber import Transcriber
+    from cosee.models.transcriber import Transcriber
     from cosee.runs.server import LocalServer
 
 # %% ../../nbs/cli/00_common.ipynb #346240a4
@@ -101,15 +101,15 @@ def model_args(
                    help=f'{_clients_help()}; none: no model, which is ocr (default: the best that is at hand: what '
                         'COSEE_CLIENT or --config names, a server on this machine, weights, else none)')
     g.add_argument('--model-path', metavar='PATH', help='for qwen and tiny, the directory with config, tokenizer '
-                   'and weights; for gguf and print, a GGUF file; or a name that `cosee models` knows')
+                   'and weights; for gguf and text, a GGUF file; or a name that `cosee models` knows')
     g.add_argument('--mmproj', metavar='FILE', help='of --client gguf: the projector, by which it sees pages, where '
                    'it does not lie beside the model')
     g.add_argument('--model', metavar='NAME', help='what the provider or the server calls the model')
     g.add_argument('--base-url', metavar='URL',
                    help='address of a server that speaks like OpenAI, such as http://127.0.0.1:8000/v1')
     g.add_argument('--config', metavar='FILE',
-                   help='YAML file that lists models, whose ids --client and --mind take (default: $COSEE_BACKENDS)')
-    g.add_argument('--mind', metavar='NAME', help='the language model of --client print, by the name of a client '
+                   help='YAML file that lists models, whose ids --client and --llm take (default: $COSEE_BACKENDS)')
+    g.add_argument('--llm', metavar='NAME', help='the language model of --client text, by the name of a client '
                    'or an id of --config; not needed for a GGUF file, or for --model of a server like OpenAI')
     _device_args(g)
 
@@ -150,14 +150,14 @@ def cache_args(
 ):
     "Arguments of how pages are read."
     no_cache_args(p)
-    p.add_argument('--print', choices=('auto', 'text', 'ocr', 'model', 'beside'),
-                   help="where the printed text of a page comes from: auto: a PDF's own text where it is what is "
+    p.add_argument('--text-source', choices=('auto', 'text', 'ocr', 'model', 'image_and_text'),
+                   help="where the text of a page comes from: auto: a PDF's own text where it is what is "
                    'drawn, and OCR for the rest; text: that text alone; ocr: OCR alone; model: what a model of '
-                   '--page-reader writes down; beside: a model that takes images is given the printed text of each '
-                   'page next to its image (default: auto, or model with --page-reader)')
+                   '--transcriber writes down; image_and_text: a model that takes images is given the text of each '
+                   'page next to its image (default: auto, or model with --transcriber)')
     _page_reader_args(p)
     p.add_argument('--page-tokens', type=positive, metavar='N',
-                   help='most tokens of the printed text of a page, for a model that reads it (default: 1500)')
+                   help='most tokens of the text of a page, for a model that reads it (default: 1500)')
 
 # %% ../../nbs/cli/00_common.ipynb #c7ed4df9
 @contextmanager
@@ -175,17 +175,17 @@ def cache_wanted(
 # %% ../../nbs/cli/00_common.ipynb #7de5b6f1
 def _page_reader_args(p: ArgumentParser):
     "Arguments that choose the model that writes pages down"
-    g = p.add_argument_group('model that writes pages down, for --print model or beside')
-    g.add_argument('--page-reader', metavar='NAME', help='a client, or the id of a backend; not needed with one of '
+    g = p.add_argument_group('model that writes pages down, for --text-source model or image_and_text')
+    g.add_argument('--transcriber', metavar='NAME', help='a client, or the id of a backend; not needed with one of '
                    'the following, which mean a local model, or a server like OpenAI')
-    g.add_argument('--page-reader-path', metavar='PATH', help='directory of its weights')
-    g.add_argument('--page-reader-model', metavar='NAME', help='what its server calls it')
-    g.add_argument('--page-reader-url', metavar='URL', help='address of its server')
-    g.add_argument('--page-reader-family', metavar='NAME', help='how it is asked: docling, glm-ocr, paddleocr-vl, '
+    g.add_argument('--transcriber-path', metavar='PATH', help='directory of its weights')
+    g.add_argument('--transcriber-model', metavar='NAME', help='what its server calls it')
+    g.add_argument('--transcriber-url', metavar='URL', help='address of its server')
+    g.add_argument('--transcriber-family', metavar='NAME', help='how it is asked: docling, glm-ocr, paddleocr-vl, '
                    'deepseek-ocr, dots-ocr, lighton-ocr, thousandths for large models that were trained on '
                    'such boxes, or markdown for any other (default: by its name)')
 
-_READER = dict(client='page_reader', model_path='page_reader_path', model='page_reader_model',
+_READER = dict(client='transcriber', model_path='page_reader_path', model='page_reader_model',
                base_url='page_reader_url', family='page_reader_family')
 
 def page_reader_options(
@@ -194,13 +194,13 @@ def page_reader_options(
     "What the arguments say of the model that writes pages down, if anything; raises `Stop` where they do not fit."
     said = {k: v for k, name in _READER.items() if (v := getattr(args, name, None))}
     if not {'client', 'model_path'} & {*said} and {'model', 'base_url'} & {*said}: said['client'] = 'openai'
-    wanted = getattr(args, 'print', None)
-    if said and wanted not in (None, 'model', 'beside'):
-        raise Stop(f'--page-reader is for --print model or beside, not for --print {wanted}', BAD_INPUT)
+    wanted = getattr(args, 'text_source', None)
+    if said and wanted not in (None, 'model', 'image_and_text'):
+        raise Stop(f'--transcriber is for --text-source model or image_and_text, not for {wanted}', BAD_INPUT)
     if wanted == 'model' and not said:
-        raise Stop('--print model needs --page-reader, the client that writes pages down, or --page-reader-path or '
-                   '--page-reader-url', BAD_INPUT)
-    if said and wanted is None: args.print = 'model'
+        raise Stop('--text-source model needs --transcriber, the client that writes pages down, --transcriber-path or '
+                   '--transcriber-url', BAD_INPUT)
+    if said and wanted is None: args.text_source = 'model'
     return said or None
 
 # %% ../../nbs/cli/00_common.ipynb #de95c70b
@@ -275,12 +275,12 @@ def backends_config(
 
 def _by_id(args: Namespace, id: str) -> 'VLMClient':
     "The client of a backend's id"
-    from cosee.minds.clients import reading_client
+    from cosee.models.clients import reading_client
     reader = made_page_reader(args)
     own = id == args.client and id not in getattr(args, 'found', {})
-    names = 'print', 'page_tokens', *(['base_url'] if own else [])
+    names = 'text_source', 'page_tokens', *(['base_url'] if own else [])
     given: dict[str, Any] = {k: v for k in names if (v := getattr(args, k, None)) is not None}
-    if reader: given['page_reader'] = reader
+    if reader: given['transcriber'] = reader
     found = getattr(args, 'found', {}).get(id)
     if not found: return reading_client(id, backends_config(args), **given)
     if found.backend.model_path:
@@ -294,7 +294,7 @@ def made_page_reader(
 ) -> 'Optional[Transcriber]':
     "The reader that the arguments ask for, made once; None where pages are read as ever."
     from cosee.models.registry import CLIENTS
-    from cosee.minds.transcriber import make_transcriber
+    from cosee.models.transcriber import make_transcriber
     said = page_reader_options(args)
     if said is None or getattr(args, 'page_reader_made', None): return getattr(args, 'page_reader_made', None)
     options: dict[str, Any] = dict(said)
@@ -309,7 +309,7 @@ def made_page_reader(
 # %% ../../nbs/cli/00_common.ipynb #8e946762
 class PageSources(NamedTuple):
     "How the pages of a command are read and found."
-    words: 'TextExtractor'              # the page reader, or one of print as `--print` says
+    words: 'TextExtractor'              # the transcriber, or one of page text as `--text-source` says
     visual: Optional[dict[str, Any]] # opens a visual retriever, see `PageIndex`
 
 def page_sources(
@@ -317,13 +317,13 @@ def page_sources(
 ) -> PageSources:
     "What reads and finds pages, each made once; raises `Stop` for what cannot be used."
     from cosee.models.remote import VLMClientError
-    from cosee.minds.transcriber import print_source
+    from cosee.models.transcriber import make_extractor
     visual = visual_options(args)
     try:
         reader = made_page_reader(args)
-        way: Any = 'model' if reader else 'auto' if args.print in (None, 'beside') else args.print
+        way: Any = 'model' if reader else 'auto' if args.text_source in (None, 'image_and_text') else args.text_source
         if visual: _open_visual(args, visual)
-        return PageSources(print_source(way, reader), visual)
+        return PageSources(make_extractor(way, reader), visual)
     except (ValueError, OSError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
 
 def _open_visual(args: Namespace, visual: dict[str, Any]):
@@ -339,7 +339,7 @@ def _options(args: Namespace, name: str) -> dict[str, Any]:
     from cosee.models.registry import CLIENTS
     entry, reader = CLIENTS[name], made_page_reader(args)
     given = {k: v for k in (*entry.needs, *entry.takes) if (v := getattr(args, k, None)) not in (None, False, '')}
-    given |= dict(page_reader=reader) if reader and 'page_reader' in entry.takes else {}
+    given |= dict(transcriber=reader) if reader and 'transcriber' in entry.takes else {}
     if name != args.client: given.pop('base_url', None)   # it is the address of the first client alone
     missing = next((k for k in entry.needs if k not in given), None)
     if not missing: return given
@@ -398,10 +398,10 @@ def tell_duties(
     client: str,      # its name
     roles: Sequence[Any] # of a team
 ):
-    "Say that the reader of printed text does not follow duties, where a role has one of its own."
+    "Say that the reader of page text does not follow duties, where a role has one of its own."
     own = [one_line(str(r.get('name')), 40) for r in roles if isinstance(r, dict)]
     if not own or client not in ('ocr', 'screen-ocr'): return
-    say(args, f"{', '.join(dict.fromkeys(own))}: --client {client} copies printed text and reads no duties or "
+    say(args, f"{', '.join(dict.fromkeys(own))}: --client {client} copies page text and reads no duties or "
               'prompts; which actions a role may write is all that it follows. A language model reads them')
 
 # %% ../../nbs/cli/00_common.ipynb #d4f1817a
@@ -437,7 +437,7 @@ def settle_client(
     from cosee.utils.config import ConfigError
     args.found = {}
     try:
-        if args.client is None and args.mind: args.client = 'print'
+        if args.client is None and args.llm: args.client = 'text'
         elif args.client is None and args.model_path: args.client = client_for(args.model_path)
         elif args.client is None and args.model and args.base_url: args.client = 'openai'
         elif args.client is None: args.client = _found_client(args)

@@ -114,7 +114,7 @@ def _begin(args: Namespace, reading: 'Reading'):
 # %% ../../nbs/cli/15_extract.ipynb #facf7f41
 def _told(line: dict[str, Any]) -> str:
     "A line of progress about a document"
-    from cosee.minds.transcriber import bill_text
+    from cosee.models.transcriber import bill_text
     name = one_line(Path(line['file']).name, 60)
     if 'error' in line: return f"{name}: {line['error']}"
     there = sum(f['value'] is not None for f in line['fields'])
@@ -203,7 +203,7 @@ _EXAMPLES = f'''a schema:
 examples:
   cosee extract invoice.pdf --schema invoice.json
   cosee extract inbox/ --schema invoice.yaml --out results.jsonl
-  cosee extract inbox/ --schema invoice.json --out results.jsonl --client print --model-path qwen2.5-coder-1.5b
+  cosee extract inbox/ --schema invoice.json --out results.jsonl --client text --model-path qwen2.5-coder-1.5b
   cosee extract inbox/ --schema invoice.json --out march       a folder with report and tables
   cosee review march                                           accept or correct its values in the browser
   cosee export march -o march.parquet

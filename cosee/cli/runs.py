@@ -140,7 +140,7 @@ def _client_args(g: 'argparse._ArgumentGroup'):
     g.add_argument('--client', metavar='NAME',
                    help=f"{', '.join(CLIENTS)}, or a backend such as openai.gpt-4o (default: ocr; for screens, "
                         'screen-ocr)')
-    g.add_argument('--model-path', metavar='PATH', help='directory of --client qwen or GGUF file of --client print; '
+    g.add_argument('--model-path', metavar='PATH', help='directory of --client qwen or GGUF file of --client text; '
                    'with it that client is the default')
     g.add_argument('--model', metavar='NAME', help='what the provider or the server calls the model')
     g.add_argument('--base-url', metavar='URL', help='address of a server that speaks like the provider')
@@ -215,8 +215,8 @@ def _fields(args: Namespace) -> list[str]:
              'dataset.limit': args.limit or (_DEMO_QUESTIONS if args.demo else None),
              'name': 'demo' if args.demo else None,
              'client.type': named_or_implied(args),
-             'client.options.print': args.print, 'client.options.page_tokens': args.page_tokens,
-             'client.options.page_reader': reader,
+             'client.options.text_source': args.text_source, 'client.options.page_tokens': args.page_tokens,
+             'client.options.transcriber': reader,
              'client.options.model_path': _whole(args.model_path),
              'client.options.device': args.device, 'client.options.model': args.model,
              'client.options.base_url': args.base_url, 'budget.max_tokens': args.max_tokens, 'seed': args.seed,
@@ -281,7 +281,7 @@ def _total(status: 'Status') -> dict[str, float]:
 
 def _reading_text(total: Mapping[str, float]) -> str:
     "What the reading of pages took, in a line; '' where it took nothing"
-    tokens = f" and {total['reading_tokens']:,} tokens of the page reader" if total['reading_tokens'] else ''
+    tokens = f" and {total['reading_tokens']:,} tokens of the transcriber" if total['reading_tokens'] else ''
     if total['reading'] < .05 and not tokens: return ''
     return f"\nreading the pages took {total['reading']:.1f} s{tokens}, apart from the methods"
 

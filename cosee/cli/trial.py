@@ -29,7 +29,7 @@ _SCHEMA = dict(type='object', properties=dict(answer=dict(type='string')), requi
                additionalProperties=False)
 
 def trial_page() -> 'Image':
-    "A small page with three lines of print."
+    "A small page with three lines of text."
     from PIL import Image, ImageDraw, ImageFont
     page = Image.new('RGB', (672, 336), 'white')
     draw, font = ImageDraw.Draw(page), ImageFont.load_default(size=44)
@@ -53,10 +53,10 @@ def _asked(client: 'VLMClient', page: 'Image', question: str, expected: str) -> 
 
 def _given(client: 'VLMClient') -> str:
     "What a client has shown its model of pages: 'image', 'text', or 'image and text'"
-    from cosee.minds.client import PrintClient
+    from cosee.models.text_client import TextClient
     door = getattr(client, 'now', client)
-    if not isinstance(door, PrintClient): return 'image'
-    return 'image and text' if door.beside else 'text'
+    if not isinstance(door, TextClient): return 'image'
+    return 'image and text' if door.keep_images else 'text'
 
 # %% ../../nbs/cli/22_trial.ipynb #8be8dc62
 def try_client(

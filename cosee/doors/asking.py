@@ -26,7 +26,7 @@ from ..models.usage import BudgetExceeded, Ledger
 from ..models.registry import make_client
 from ..models.wrappers import ClientWrapper
 from ..text.ocr import reading_told
-from ..minds.transcriber import PageBill, page_bill
+from ..models.transcriber import PageBill, page_bill
 from ..utils.config import redact
 from ..rules.gated import GatedController, Gating, gated
 from ..runs.log import Record

@@ -52,7 +52,7 @@ class FoundPages(BaseModel):
 
 # %% ../../nbs/doors/10_assistants.ipynb #8aa35ed9
 class PrintedPage(BaseModel):
-    "The print of a page."
+    "The text of a page."
     page: int
     lines: list[Line]
 
@@ -205,7 +205,7 @@ def _add_reading(server: MCPServer, desk: Desk):
     @server.tool(title='Read a page', annotations=READS)
     @_telling
     async def read_page(document: DOCUMENT, page: PAGE, context: Context) -> Annotated[CallToolResult, PrintedPage]:
-        "Read the print of a page, line by line, each with its place."
+        "Read the text of a page, line by line, each with its place."
         lines = await asyncio.to_thread(lambda: _opened(desk, _caller(context), document).print_of(page))
         text = '\n'.join(one_line(l['text'], 400) for l in lines) or 'nothing is printed on this page; use look'
         return _result(text, PrintedPage(page=page, lines=_lines(lines)))
@@ -278,7 +278,7 @@ def _add_resources(server: MCPServer, desk: Desk):
 
     @server.resource('cosee://reading', title='How pages are read', mime_type='application/json')
     def reading() -> str:
-        "Where print comes from, which model writes pages down, and what finds pages by their looks."
+        "Where page text comes from, which model writes pages down, and what finds pages by their looks."
         return desk.pages_read.model_dump_json()
 
     @server.resource('cosee://documents/{id}/pages/{page}', title='A page as a picture', mime_type='image/png')

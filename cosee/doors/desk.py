@@ -180,7 +180,7 @@ class Desk:
         limits: Optional[Limits] = None, # None: the usual ones
         at_once: int = 2,              # episodes at a time
         shared: bool = False,          # does everybody see everything?
-        words: Optional[TextExtractor] = None, # reads print where the usual client has no reader; None: a new one
+        words: Optional[TextExtractor] = None, # reads page text where the usual client has no reader; None: a new one
         visual: Optional[dict[str, Any]] = None # opens a visual retriever, as in `PageIndex`; None: none
     ):
         self.folder, self.clients, self.limits, self.shared = Path(folder), clients, limits or Limits(), shared
@@ -191,7 +191,7 @@ class Desk:
     def __enter__(self) -> 'Desk':
         private_folder(self.folder)
         self.journal = self._stack.enter_context(Journal(self.folder))
-        reader = getattr(self.clients.get(), 'words', None) or self.words   # print is read once, for everybody
+        reader = getattr(self.clients.get(), 'words', None) or self.words   # page text is read once, for everybody
         self.library = Library(self.folder, self.roots, self.limits, self.shared, reader, self.visual)
         self.queue = Jobs(self._work, self.at_once, self.limits.waiting)
         return self
@@ -206,7 +206,7 @@ class Desk:
     def pages_read(self) -> PagesRead:
         "How the pages of documents are read."
         reader = self.library.reader
-        return PagesRead(print=reader.print, page_reader=getattr(reader, 'by', ''),
+        return PagesRead(text_source=reader.text_source, transcriber=getattr(reader, 'by', ''),
                          visual=Path(self.visual['folder']).name if self.visual else '')
 
     def ask(self,
@@ -351,6 +351,6 @@ class Desk:
 # %% ../../nbs/doors/04_desk.ipynb #fbfbf5c9
 class PagesRead(BaseModel):
     "How the pages of a server's documents are read."
-    print: str         # where print comes from, see `TextExtractor`
-    page_reader: str   # the model that writes pages down; '' where none does
+    text_source: str   # where page text comes from, see `TextExtractor`
+    transcriber: str   # the model that writes pages down; '' where none does
     visual: str        # the checkpoint by which pages are found by their looks; '' where none is

@@ -98,7 +98,7 @@ class MethodOutcome(TypedDict):
     board: Optional[dict[str, Any]] # `Board.to_dict`, or None for a method without one
     trace: dict[str, Any]           # everything that is needed to look at it again
     shown: NotRequired[list[int]]   # pages that were shown in any call, in order of appearance
-    page_tokens: NotRequired[int]   # most tokens of the printed text of a page, where print was shown
+    page_tokens: NotRequired[int]   # most tokens of the text of a page, where page text was shown
     did: NotRequired[dict[str, Any]] # what rules of its own did: first answers, votes and proofs, its gate
 
 # %% ../../nbs/eval/06_task.ipynb #f0a3e002
@@ -134,8 +134,8 @@ class Task:
     meta: Mapping[str, Any] = field(default_factory=dict) # of the sample: where its evidence stands, for 'oracle'
     focus: Focus = field(default_factory=AllPages)       # chooses the pages that are shown, see `look`
     view: Optional[Viewing] = None                       # what it chose
-    snap: Snap = 'auto'                                  # are boxes put on print? as in `CoSeeController`
-    whole: Any = None                                    # the client that shows all its print, where it was given less
+    snap: Snap = 'auto'                                  # are boxes put on the words? as in `CoSeeController`
+    whole: Any = None                                    # the client that shows all page text, where it was given less
     others: Optional[Callable[[Task, Any], MethodOutcome]] = None # runs another method by name, see `hand_over`
 
     def __post_init__(self):
@@ -239,12 +239,12 @@ class Task:
 
     def fit(self,
         prompts: Sequence[tuple[Told, int]], # pairs (instruction, max_new_tokens) that all have to be covered
-        least: float = 0.,              # share of a page's print that is shown in any case, 0-1
+        least: float = 0.,              # share of a page's text that is shown in any case, 0-1
         times: float = 1.               # how often they are asked: all of a long document is shown if all are covered
     ) -> bool:                          # are they?
         "Make the pages smaller, if need be, until the budget covers `prompts`; all of a long document, where it does."
         if self.ledger.max_tokens is None: return True
-        if self.whole is not None: self.client = self.whole   # not what another try has left of its print
+        if self.whole is not None: self.client = self.whole   # not what another try has left of its page text
         left = self.ledger.left
         def cost(images: Sequence[Any]) -> int: return sum(self.price(p, new, images) for p, new in prompts)
         long = isinstance(self.focus, AutoFocus) and len(self.images) > FEW_PAGES
@@ -253,17 +253,17 @@ class Task:
         bare, full = cost(shown.replaced([]) if isinstance(shown, InView) else []), cost(shown)
         if full <= left or self._read_less(lambda: cost(shown) <= left, least): return True
         if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in shown): return False
-        if not as_client(self.client).estimate(page_request(shown, '')).image_tokens: return False   # print alone
+        if not as_client(self.client).estimate(page_request(shown, '')).image_tokens: return False   # page text alone
         return self._shrink(_scale(bare, full, left), lambda images: cost(images) <= left)
 
     def _read_less(self, covered: Callable[[], bool], least: float) -> bool:
-        "Show less print of each page until it is covered, where the client shows print at all"
-        from cosee.minds.sight import less_print
+        "Show less text of each page until it is covered, where the client shows page text at all"
+        from cosee.models.text_client import with_page_tokens
         whole, tokens = self.client, getattr(self.client, 'page_tokens', None)
         if not isinstance(tokens, int): return False
         self.whole = whole
         def fits(tokens: int) -> bool:
-            self.client = less_print(whole, tokens)
+            self.client = with_page_tokens(whole, tokens)
             return covered()
         bounds = [*_bounds_below(tokens, max(LEAST_PRINT, int(tokens * least)))]
         return bool(bounds) and fits(bounds[min(bisect_left(bounds, True, key=fits), len(bounds) - 1)])
@@ -302,7 +302,7 @@ class Task:
                              stopped=stopped, board=None, trace=self._trace(), shown=_shown(self.calls))
 
     def _snapped(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
-        "Evidence with its box on print"
+        "Evidence with its box on the words"
         from cosee.text.grounding import ground
         if not self.snap: return evidence
         return ground(evidence, answer, self.images, getattr(self.client, 'words', None), self.snap is True)
@@ -379,10 +379,10 @@ def _scale(bare: int, full: int, left: float) -> float:
     return math.sqrt((left - bare) / (full - bare))
 
 # %% ../../nbs/eval/06_task.ipynb #13573711
-LEAST_PRINT = 100   # tokens of a page's print that are always shown
+LEAST_PRINT = 100   # tokens of a page's text that are always shown
 
 def _bounds_below(tokens: int, floor: int) -> Iterator[int]:
-    "Ever smaller bounds for the print of a page, down to `floor`"
+    "Ever smaller bounds for the text of a page, down to `floor`"
     while tokens > floor: yield (tokens := max(floor, tokens * 4 // 5))
 
 # %% ../../nbs/eval/06_task.ipynb #ac79a685

@@ -32,7 +32,7 @@ def within_budget(
     answering = [a for a in agents if 'HYPOTHESIZE' in a.actions]
     for least, some in product((.5, 0.), (agents, answering, answering[-1:])):
         if not some or not task.fit(_needs(some), least): continue
-        for agent in some: agent.qwen_client = task.client   # it may have been given less print
+        for agent in some: agent.qwen_client = task.client   # it may have been given less page text
         return some
     return agents
 

@@ -63,7 +63,7 @@ def _shortest_print(
     asked: Field, # number, date, ...
     printed: str  # of a value
 ) -> str:
-    "The fewest words of a print that are read as the same value: 25/12/2018 of a line with the time behind it."
+    "The fewest words of a page text that are read as the same value: 25/12/2018 of a line with the time behind it."
     words, value = printed.split()[:40], read_value(asked, printed).value
     if asked.kind in ('text', 'choice') or value is None: return printed
     runs = (' '.join(words[i:i + n]) for n in range(1, len(words) + 1) for i in range(len(words) - n + 1))
@@ -72,7 +72,7 @@ def _shortest_print(
 
 # %% ../../nbs/fields/09_official.ipynb #35f50854
 def _fields_of(result: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    "Path without numbers of rows, print and value of all that a result found"
+    "Path without numbers of rows, page text and value of all that a result found"
     for f in result.get('fields') or ():
         if f['value'] is not None: yield re.sub(r'\[\d+\]', '', f['path']), f.get('printed') or '', f['value']
 

@@ -71,7 +71,7 @@ def _read_date(
 
 # %% ../../nbs/fields/01_values.ipynb #8683c6ae
 class Value(NamedTuple):
-    "What a print says, in the kind of its field."
+    "What a page text says, in the kind of its field."
     value: Any        # None where it cannot be read
     fault: str = ''   # why
 

@@ -60,11 +60,11 @@ class Backend(_Limits):
     page_labels: bool = Field(True, description="write 'Page n:' before each of several pages")
     images: Optional[bool] = Field(None, description='does the model take images? false: it is given the printed '
                                    'text of the pages; without it: until the server refuses them')
-    print: Literal['auto', 'text', 'ocr', 'model', 'beside'] = Field(
-        'auto', description="where printed text comes from; 'beside': both, each image with its print")
-    page_reader: Any = Field(None, description="of print: model, who writes pages down: the id of another backend, or "
+    text_source: Literal['auto', 'text', 'ocr', 'model', 'image_and_text'] = Field(
+        'auto', description="where page text comes from; 'image_and_text': both, each image with its print")
+    transcriber: Any = Field(None, description="of text_source: model: who writes pages down, the id of a backend, or "
                              'a client and its options')
-    page_tokens: int = Field(1500, ge=16, description='most tokens of the printed text of a page')
+    page_tokens: int = Field(1500, ge=16, description='most tokens of the text of a page')
     context: Optional[int] = Field(None, ge=256, description='tokens of prompt and reply, of a GGUF file')
     model_path: Optional[str] = None   # folder or GGUF file of weights on this machine
     mmproj: Optional[str] = Field(None, description='projector of a GGUF file that sees pages; without it, the one '

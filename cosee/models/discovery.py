@@ -310,7 +310,7 @@ def ways_to_model() -> str:
     files = {name: w for name, w in seeing.items() if w.gguf} or seeing
     name = min(files, key=lambda n: files[n].size)
     extra = 'gguf' if files is not seeing else 'qwen'
-    return f'''The reader copies printed text and does not reason. A vision model would, and is found by itself:
+    return f'''The reader copies page text and does not reason. A vision model would, and is found by itself:
   pip install "cosee[{extra}]" && cosee models fetch {name}    {files[name].size / 1e9:.1f} GB
   ollama pull qwen3-vl:4b    about 3 GB, with Ollama running'''
 

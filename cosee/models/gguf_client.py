@@ -120,8 +120,8 @@ class GgufClient(VLMClient):
         "What the template is given, and the pages with the sizes in which the model sees them"
         blocks = [b for m in messages for b in checked_blocks(m) if b['type'] == 'image']
         if blocks and self.projector is None:
-            raise ImagesRefused(f'{self.name} reads text alone, and the prompt holds a page image: PrintClient '
-                                '(--client print) gives it the printed text of pages')
+            raise ImagesRefused(f'{self.name} reads text alone, and the prompt holds a page image: TextClient '
+                                '(--client text) gives it the text of pages')
         least, most = (params.get(n) or getattr(self, n) for n in ('min_pixels', 'max_pixels'))
         pages = [page_image(b, min(least, most), most) for b in blocks]
         return [_told(m, self._steering) for m in template_messages(messages, self.page_labels)], pages

@@ -23,8 +23,8 @@ __all__ = ['CLIENTS', 'MakesClient', 'ClientEntry', 'find_backend', 'make_backen
            'ClientChoice', 'find_client', 'make_client', 'register_client']
 
 # %% ../../nbs/models/08_registry.ipynb #add84cc8
-_PRINT = 'print', 'page_tokens', 'page_reader'
-_TEXT = 'cosee.minds.clients'
+_PAGE_TEXT = 'text_source', 'page_tokens', 'transcriber'
+_TEXT = 'cosee.models.clients'
 
 @dataclass(frozen=True)
 class ClientEntry(Entry):
@@ -32,15 +32,15 @@ class ClientEntry(Entry):
     needs: dict[str, str] = field(default_factory=dict)  # option that it cannot do without -> what that is
     takes: tuple[str, ...] = ()                          # other options that the command line knows
     backend: str = ''                                    # 'module:function' that makes it from a `Backend`
-    sees: bool = False                                   # may print stand beside the images that it is shown?
+    sees: bool = False                                   # may page text stand beside the images that it is shown?
 
     def make(self, **options) -> VLMClient:
         "The client that these options make; `model_path` may be a name in `WEIGHTS`; raises as `local_weights` does."
         if options.get('model_path'): options['model_path'] = local_weights(options['model_path'])
-        shown = {k: options.pop(k) for k in _PRINT if self.sees and k in options}
+        shown = {k: options.pop(k) for k in _PAGE_TEXT if self.sees and k in options}
         client = self.load()(**{**self.settings, **options})
-        if shown.get('print') not in ('beside', 'model'): return client
-        return load_object(f'{_TEXT}:with_print')(client, **shown)
+        if shown.get('text_source') not in ('image_and_text', 'model'): return client
+        return load_object(f'{_TEXT}:with_page_text')(client, **shown)
 
     @property
     def local(self) -> bool:
@@ -50,45 +50,45 @@ class ClientEntry(Entry):
 # %% ../../nbs/models/08_registry.ipynb #f30d8b62
 _MODEL = {'model': "the provider's name of the model"}
 _WEIGHTS = {'model_path': 'the directory with the weights'}
-_LOADING = 'device', 'dtype', 'load_in_8bit', 'load_in_4bit', 'think_tokens', *_PRINT
+_LOADING = 'device', 'dtype', 'load_in_8bit', 'load_in_4bit', 'think_tokens', *_PAGE_TEXT
 _HERE = 'cosee.models.registry'
 _QWEN = 'cosee.models.qwen_vl_wrapper:QwenVLClient'
 
 def _provider(kind: str, client: str, help: str) -> ClientEntry:
     "The entry of a provider"
-    return ClientEntry(f'{_TEXT}:backend_client', help, dict(kind=kind), needs=_MODEL, takes=('base_url', *_PRINT),
+    return ClientEntry(f'{_TEXT}:backend_client', help, dict(kind=kind), needs=_MODEL, takes=('base_url', *_PAGE_TEXT),
                        backend=f'cosee.models.{kind}_client:{client}')
 
 # %% ../../nbs/models/08_registry.ipynb #6a28da47
 CLIENTS: Registry[ClientEntry] = Registry('client', dict(
-    ocr=ClientEntry('cosee.minds.reader_client:OcrClient',
+    ocr=ClientEntry('cosee.models.reader_client:OcrClient',
                     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason",
-                    takes=('print', 'page_reader')),
+                    takes=('text_source', 'transcriber')),
     qwen=ClientEntry(_QWEN, 'Qwen3-VL from the directory --model-path', needs=_WEIGHTS, takes=_LOADING,
                      backend=f'{_HERE}:weights_client', sees=True),
     local=ClientEntry(f'{_HERE}:open_local', 'any vision-language model that transformers knows, from the directory '
                       '--model-path', needs=_WEIGHTS, takes=_LOADING, backend=f'{_HERE}:weights_client', sees=True),
     tiny=ClientEntry(f'{_QWEN}.tiny', 'a Qwen3-VL of two million parameters that reads synthetic documents of small '
                      'pages and nothing else; comes with the package, or from --model-path',
-                     takes=('model_path', 'device', *_PRINT), sees=True),
+                     takes=('model_path', 'device', *_PAGE_TEXT), sees=True),
     openai=_provider('openai', 'OpenAIVLMClient', 'OpenAI, or the server at --base-url, with --model'),
     anthropic=_provider('anthropic', 'AnthropicVLMClient', 'Claude, with --model'),
     google=_provider('google', 'GoogleVLMClient', 'Gemini, with --model'),
-    print=ClientEntry(f'{_TEXT}:print_client', 'a language model that is given the printed text of the '
+    text=ClientEntry(f'{_TEXT}:text_client', 'a language model that is given the text of the '
                       'pages: a GGUF file as --model-path, or the server at --base-url, with --model, or any other '
-                      'as --mind',
-                      takes=('model_path', 'model', 'base_url', 'mind', 'config', *_PRINT)),
+                      'as --llm',
+                      takes=('model_path', 'model', 'base_url', 'llm', 'config', *_PAGE_TEXT)),
     gguf=ClientEntry(f'{_TEXT}:open_gguf', 'a GGUF file as --model-path: shown the pages where its projector (mmproj) '
-                     'lies beside it, else given their printed text', needs={'model_path': 'the file'},
-                     takes=('mmproj', *_PRINT), backend=f'{_TEXT}:gguf_client'),
+                     'lies beside it, else given their page text', needs={'model_path': 'the file'},
+                     takes=('mmproj', *_PAGE_TEXT), backend=f'{_TEXT}:gguf_client'),
     random=ClientEntry(f'{_HERE}:random_client', 'a Qwen3-VL of random weights, to try things out: its answers '
                        'make no sense',
-                       takes=('device', 'dtype', *_PRINT), sees=True),
+                       takes=('device', 'dtype', *_PAGE_TEXT), sees=True),
     backend=ClientEntry(f'{_TEXT}:backend_client', 'a model by the id of its backend',
                         needs={'id': 'that of a backend; it can stand in place of the name, such as openai.gpt-4o'}),
     scripted=ClientEntry(f'{_HERE}:scripted_client', 'replies that are given in advance', sees=True,
                          needs={'replies': 'a list of texts, which a configuration of a run can hold'}),
-    **{'screen-ocr': ClientEntry('cosee.screen.reader:ScreenReader', 'reads the printed text of a screen and follows '
+    **{'screen-ocr': ClientEntry('cosee.screen.reader:ScreenReader', 'reads the text of a screen and follows '
                                  'the verb of the instruction; needs no GPU and no weights')}))
 
 # %% ../../nbs/models/08_registry.ipynb #e77cb2e9
@@ -136,9 +136,9 @@ def find_backend(
         if config is None: backend, fields = usual_backend(backend, **fields), {}
         else: backend = _configured(config).backend(backend)
     if fields: backend = Backend(**{**backend.model_dump(exclude_unset=True), **fields})
-    reader = dict(client=backend.page_reader) if isinstance(backend.page_reader, str) else backend.page_reader
+    reader = dict(client=backend.transcriber) if isinstance(backend.transcriber, str) else backend.transcriber
     if config is not None and isinstance(reader, dict):   # an id of the same configuration may be meant
-        backend = backend.model_copy(update=dict(page_reader={'config': config, **reader}))
+        backend = backend.model_copy(update=dict(transcriber={'config': config, **reader}))
     return with_key(backend, api_key) if api_key else backend
 
 def make_backend_client(
@@ -157,20 +157,20 @@ def make_backend_client(
     client.name = backend.id or client.name
     return client
 
-def _asks_for_print(backend: Backend) -> bool:
-    "Does a backend say that its model is to be given printed text?"
-    if backend.images is False or backend.print == 'beside': return True
-    return backend.images is None and bool(backend.model_fields_set & {'print', 'page_tokens', 'page_reader'})
+def _asks_for_text(backend: Backend) -> bool:
+    "Does a backend say that its model is to be given page text?"
+    if backend.images is False or backend.text_source == 'image_and_text': return True
+    return backend.images is None and bool(backend.model_fields_set & {'text_source', 'page_tokens', 'transcriber'})
 
 def create_vlm_client(
     backend: Union[str, Backend],  # id, such as 'openai.gpt-4o'
     config: Union[Config, str, Path, dict[str, Any], None] = None, # or a YAML file, what one holds, or fields alone
     api_key: Optional[str] = None, # as it is; in a file or `fields` it would be ${NAME}
     **fields                       # of `Backend`, over the configuration's
-) -> VLMClient:                    # of the backend's kind; print stands around it only where the backend asks for it
+) -> VLMClient:                    # of the backend's kind; it is given page text only where the backend asks for it
     "The client behind an id, by the usual backends if no `config` says another; an unknown id raises `ConfigError`."
     made = find_backend(backend, config, api_key, **fields)
-    return load_object(f'{_TEXT}:reading_client')(made) if _asks_for_print(made) else make_backend_client(made)
+    return load_object(f'{_TEXT}:reading_client')(made) if _asks_for_text(made) else make_backend_client(made)
 
 # %% ../../nbs/models/08_registry.ipynb #7a7fbc56
 def random_client(
@@ -193,13 +193,13 @@ def _sees(path: Path) -> bool:
 
 def client_for(
     model_path: Union[str, Path] # a file, a directory, or a name in `WEIGHTS`
-) -> str:                        # 'gguf', 'print', 'qwen' or 'local'
+) -> str:                        # 'gguf', 'text', 'qwen' or 'local'
     "The name of the client that these weights are for."
     from cosee.models.checkpoint import QWEN, stored_config
     name = str(model_path)
-    if name in WEIGHTS and WEIGHTS[name].gguf: return 'gguf' if WEIGHTS[name].sees else 'print'
+    if name in WEIGHTS and WEIGHTS[name].gguf: return 'gguf' if WEIGHTS[name].sees else 'text'
     path = Path(name).expanduser()
-    if name.endswith('.gguf') or path.is_file(): return 'gguf' if _sees(path) else 'print'
+    if name.endswith('.gguf') or path.is_file(): return 'gguf' if _sees(path) else 'text'
     return 'qwen' if stored_config(path).get('model_type', *QWEN) in QWEN else 'local'
 
 # %% ../../nbs/models/08_registry.ipynb #983b8a0e
@@ -213,6 +213,8 @@ def scripted_client(
     return client
 
 # %% ../../nbs/models/08_registry.ipynb #7806dfef
+_ALSO_CALLED = dict(none='ocr', print='text')   # 'none': no model; 'print': in older configurations
+
 class ClientChoice(Protocol):
     "What a configuration says of its client."
     type: str
@@ -226,7 +228,7 @@ def find_client(
     name, said = (client, {}) if isinstance(client, str) else (client.type, client.options)
     options = {**said, **options}
     if '.' in name and name not in CLIENTS: name, options = 'backend', {'id': name, **options}
-    try: entry = CLIENTS.find('ocr' if name == 'none' else name)   # 'none': no model
+    try: entry = CLIENTS.find(_ALSO_CALLED.get(name, name))
     except UnknownName as e: raise ConfigError(f'field client.type: {e}') from None
     missing = next((n for n in entry.needs if options.get(n) is None), None)
     if missing: raise ConfigError(f'field client.options: {name!r} needs {missing}, {entry.needs[missing]}')

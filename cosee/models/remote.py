@@ -114,7 +114,7 @@ def _translated(e: Union[Exception, OutOfBounds], name: str) -> Union[Exception,
     if isinstance(status, int): return ServerError(text) if status >= 500 else RequestError(text)
     return ServerError(text) if kinds & _BROKEN else e
 
-_BLIND = '`images: false` in its backend gives it the printed text of pages instead'
+_BLIND = '`images: false` in its backend gives it the text of pages instead'
 _SHOW_FEWER = "show fewer pages (page_selection='auto'), or smaller ones"
 _TOO_LONG = re.compile(r'context[ _](length|window|size)|maximum context|prompt is too long|too many (input )?tokens'
                        r'|input (is )?too long|exceed\w* .{0,40}\bcontext\b', re.I)

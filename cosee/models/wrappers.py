@@ -62,12 +62,12 @@ def identity_of(
 
 # %% ../../nbs/models/05_wrappers.ipynb #78126e0b
 def _reading(client: VLMClient) -> list[Any]:
-    "How a client comes by the printed text of pages, and what it does with it; [] for one that reads none"
+    "How a client comes by the text of pages, and what it does with it; [] for one that reads none"
     words = getattr(client, 'words', None)
     if words is None: return []
     own = [getattr(client, name, None) for name in ('abstain', 'page_tokens')]
     read = getattr(words, 'identity', None)   # of a model that writes pages down
-    return [type(words).__qualname__, *(getattr(words, name, None) for name in ('print', 'max_side')), *own,
+    return [type(words).__qualname__, *(getattr(words, name, None) for name in ('text_source', 'max_side')), *own,
             *([read] if read else [])]
 
 def _own_settings(client: VLMClient) -> dict[str, Any]:
@@ -340,7 +340,7 @@ def call_key(
     request: Request   # what is asked
 ) -> Optional[str]:    # None if the call holds something that has no JSON form
     "SHA-256 of everything that a reply depends on."
-    from cosee import __version__   # prompts and readers of printed text may be others in another version
+    from cosee import __version__   # prompts and readers of page text may be others in another version
     try: text = json.dumps([3, __version__, identity_of(client), _request(request)], sort_keys=True)
     except TypeError: return None
     return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()

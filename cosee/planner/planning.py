@@ -407,7 +407,7 @@ def plan_complaint(
 
 def _made(client: Client, config: Optional['Config'], guarded: bool) -> VLMClient:
     "A client, or the one of an id; guarded, whatever keeps it from working lets another stand in for it"
-    from cosee.minds.clients import reading_client
+    from cosee.models.clients import reading_client
     try: made = reading_client(client, config) if isinstance(client, str) else as_client(client)
     except (VLMClientError, ImportError, OSError, RuntimeError, ValueError) as e:
         if not guarded or isinstance(e, ConfigError): raise

@@ -18,8 +18,8 @@ from ..controller import MODEL_FAILED, CoSeeController, Episode, Event, OnEvent,
 from ..eval.methods import METHODS
 from ..eval.task import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Reading, reading_of
 from ..focus import listed
-from ..minds.client import PrintClient
-from ..minds.confidence import CHECK_PROMPT, CHECK_TOKENS, checked_confidence, vouched
+from ..models.text_client import TextClient
+from ..models.confidence import CHECK_PROMPT, CHECK_TOKENS, checked_confidence, vouched
 from ..models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
 from ..models.usage import Ledger
 from ..models.wrappers import ClientWrapper
@@ -64,7 +64,7 @@ class _FirstReader(Agent):
         return out
 
     def placed(self, action: Action, images: Sequence[Any]) -> Action:
-        "A proposal with the place where print says it, if it names none."
+        "A proposal with the place where page text says it, if it names none."
         if self.prints is None or 'view' in action: return action
         place = self.prints.find(action.get('answer', ''), page_numbers(images))
         return {**action, 'view': View(page=place.page, bbox=place.bbox)} if place else action
@@ -235,7 +235,7 @@ def gated(
 ) -> dict[str, Any]:       # settings of a `GatedController`; none where the team begins at once
     "Whether one call comes first, and what follows it."
     while isinstance(client, ClientWrapper): client = client.client
-    reads = isinstance(client, PrintClient) and not client.beside
+    reads = isinstance(client, TextClient) and not client.keep_images
     if gate == 'auto': gate = 'seconded' if reads and not shaped else 'none'
     if gate in _ALONE: return {k: v for k, v in METHODS[gate].settings.items() if k != 'ask'}
     return {} if gate == 'none' else dict(by=gate)

@@ -17,7 +17,7 @@ from ..eval.calibration import Curve, calibrated, check_curve
 from ..eval.task import (COT, DIRECT, DIRECT_TOKENS, Instruction, MethodOutcome, PLAIN_GEN, SAMPLE_GEN, Reading,
                              Task, reading_of)
 from ..focus import FocusSpec
-from ..minds.confidence import CHECK_PROMPT, CHECK_TOKENS, checked_confidence, vouched
+from ..models.confidence import CHECK_PROMPT, CHECK_TOKENS, checked_confidence, vouched
 from ..models.usage import BudgetExceeded
 from .proofs import PROVED, How, Prints
 from .second import read_by_rules, seconded, stands
@@ -35,7 +35,7 @@ class Gate:
         max_new_tokens: int,  # longest reply that reasons
         min_confidence: float = .5, # less is a doubt, 0-1
         curve: Curve = (),    # from stated confidence to what it is worth
-        read: bool = True     # read pages whose print is not at hand?
+        read: bool = True     # read pages whose page text is not at hand?
     ):
         self.task, self.ask, self.longest = task, ask, dict(cot=max_new_tokens, direct=DIRECT_TOKENS)
         self.min_confidence, self.curve = min_confidence, check_curve(curve)
@@ -72,7 +72,7 @@ class Gate:
         return shown or list(range(1, len(self.task.images) + 1))
 
     def placed(self) -> Reading:
-        "The first answer, and where print says it if it named no page."
+        "The first answer, and where page text says it if it named no page."
         place = None if self.reading['page'] else self.prints.find(self.reading['answer'], self.shown())
         return {**self.reading, 'page': place.page, 'bbox': place.bbox} if place else self.reading
 

@@ -14,15 +14,15 @@ from typing import Any, Optional, cast
 from ..utils.boxes import Box
 from ..eval.task import Reading
 from ..models.client import page_request
-from ..minds.confidence import seconded_confidence
-from ..minds.reader_client import OcrClient
+from ..models.confidence import seconded_confidence
+from ..models.reader_client import OcrClient
 from ..utils.text import same_answer
 
 # %% ../../nbs/rules/10_second.ipynb #8a3c25af
 def read_by_rules(
     pages: Sequence[Any], # those that a model is shown
     question: str,        # as it is asked
-    words: Any = None     # a reader of print, as `client.words`; None: one of its own
+    words: Any = None     # a text extractor, as `client.words`; None: one of its own
 ) -> Optional[Reading]:   # None where nothing fits
     "The answer of the rule reader."
     reader = OcrClient(words=words)

@@ -67,7 +67,7 @@ class TeamController(CoSeeController):
         agents: Sequence[Agent],       # the team, see `CoSeeController`
         *args: Any,                    # more for `CoSeeController`
         rules: Optional[Rules] = None, # None: votes by evidence
-        read: bool = True,             # read pages whose print is not at hand?
+        read: bool = True,             # read pages whose page text is not at hand?
         proofs: Optional[Mapping[Optional[int], How]] = None, # cell -> proof, of an episode that is decided again
         **kwargs: Any                  # more for `CoSeeController`
     ):

@@ -259,7 +259,7 @@ def _beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     dataset, client, plugins = data.get('dataset'), data.get('client'), data.get('plugins')
     if isinstance(dataset, dict) and 'root' in dataset: dataset['root'] = _there(dataset['root'], folder)
     options = client.get('options') if isinstance(client, dict) else None
-    reader = options.get('page_reader') if isinstance(options, dict) else None
+    reader = options.get('transcriber') if isinstance(options, dict) else None
     for said in (options, reader):
         if isinstance(said, dict) and 'model_path' in said: said['model_path'] = _there(said['model_path'], folder)
     if isinstance(plugins, list): data['plugins'] = [_plugin_there(name, folder) for name in plugins]

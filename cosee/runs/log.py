@@ -42,7 +42,7 @@ class _Outcome(TypedDict, total=False):
     steps: int
     stopped: str
     shown: list[int]               # numbers of the pages that anybody was shown
-    page_tokens: int               # most tokens of the printed text of a page, where print was shown
+    page_tokens: int               # most tokens of the text of a page, where page text was shown
     scores: dict[str, float]
     right: Optional[bool]          # by the first metric of the run, from 0.5; None without gold
     team: Optional[dict[str, Any]] # cells, coverage, redundancy and corrections of the Board

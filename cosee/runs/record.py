@@ -22,7 +22,7 @@ from ..utils.files import digest
 from ..focus import listed
 from ..models.usage import Ledger
 from ..models.batching import own_account
-from ..minds.transcriber import PageBill, page_bill
+from ..models.transcriber import PageBill, page_bill
 from ..utils.registry import UnknownName
 from .config import BudgetConfig, DataConfig, MADE, RunConfig, budget_of, metrics_of
 from .log import Entry, Record, RunError, record_fault, to_line
@@ -166,7 +166,7 @@ def answer_one(
 ) -> Record:
     "Run a method on a sample; failures become records too."
     record, start = start_record(config, method, index, sample, attempt), time.perf_counter()
-    words = getattr(client, 'words', None)   # reads printed text, for whichever method asks first
+    words = getattr(client, 'words', None)   # reads page text, for whichever method asks first
     before, spent = getattr(words, 'seconds', 0.), getattr(words, 'tokens', 0)
     budget = budget_of(config, method)
     ledger, bill = Ledger(budget.max_tokens, budget.count), PageBill()

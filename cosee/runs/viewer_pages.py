@@ -68,7 +68,7 @@ def _plain_page(title: str, body: list[Optional[Html]]) -> str:
     return f'<!doctype html>\n<html lang="en">{head}{el("body", el("main", body))}</html>\n'
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #12028b05
-_OWN, _WHOSE = 'own', {'own': 'model itself'}   # a model's own box, where the answer's was put on print
+_OWN, _WHOSE = 'own', {'own': 'model itself'}   # a model's own box, where the answer's was put on page text
 
 def _marks(record: dict[str, Any]) -> dict[int, list[tuple[str, Box]]]:
     "Page -> (whose, box) of answer and gold; pages without a box are there too"

@@ -20,7 +20,7 @@ from .call import Point, ToolCall, format_tool_call
 
 # %% ../../nbs/screen/08_reader.ipynb #b198eb5d
 if TYPE_CHECKING:
-    from cosee.minds.reader_client import OcrClient
+    from cosee.models.reader_client import OcrClient
     from cosee.text.page_text import TextLine
 
 # %% ../../nbs/screen/08_reader.ipynb #14081d61
@@ -97,7 +97,7 @@ class ScreenReader(VLMClient):
     def ocr(self) -> 'OcrClient':
         "The client that reads."
         if self._ocr is None:
-            from cosee.minds.reader_client import OcrClient
+            from cosee.models.reader_client import OcrClient
             self._ocr = OcrClient()
         return self._ocr
 

@@ -43,7 +43,7 @@ def _numbered(rows: list[list[Span]]) -> list[Span]:
 
 # %% ../../nbs/text/31_contents.ipynb #7b33dc30
 def pointer_lines(
-    page: PageText,       # a page of printed text
+    page: PageText,       # a page of text
     rows: list[list[Span]] # its rows
 ) -> list[Span]:           # spans that only say where something stands
     "The lines of a table of contents."

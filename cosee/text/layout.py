@@ -18,7 +18,7 @@ class Span(TypedDict):
     x1: float
     y0: float
     y1: float
-    h: float                               # height of the printed text
+    h: float                               # height of the page text
     cy: float                              # middle height
     bbox: tuple[float, float, float, float]
     words: list[tuple[str, float, float]]  # (word, left, right); empty where the places are not known
@@ -51,7 +51,7 @@ def _leader_parts(text: str, x0: float, x1: float) -> list:
 
 # %% ../../nbs/text/03_layout.ipynb #562044b7
 def _make_span(
-    text: str,  # print of the span
+    text: str,  # page text of the span
     x0: float,  # left edge in pixels
     x1: float,  # right edge in pixels
     line: TextLine, # the line that it stands on
@@ -66,7 +66,7 @@ def _make_span(
 
 # %% ../../nbs/text/03_layout.ipynb #19e9dda2
 def _line_spans(
-    line: TextLine, # a line of printed text
+    line: TextLine, # a line of text
     page: PageText  # its page
 ) -> list:      # spans of the line
     "Spans of one line: cut at wide gaps and at leaders, in deskewed pixels."
@@ -94,7 +94,7 @@ def _append(left: Span, s: Span):
                 bbox=(*left['bbox'][:2], s['bbox'][2], left['bbox'][3]))
 
 def page_spans(
-    page: PageText # a page of printed text
+    page: PageText # a page of text
 ) -> list:     # spans from top to bottom
     "All spans of a page."
     valid = (line for line in page['lines'] if not line.get('struck'))
@@ -108,12 +108,12 @@ def page_spans(
 
 # %% ../../nbs/text/03_layout.ipynb #f6452341
 def typed_page(
-    text: str,        # a page as plain text; two spaces part two lines of printed text
+    text: str,        # a page as plain text; two spaces part two lines of text
     char: float = 10, # width of a character, in pixels
     line: float = 30, # distance of lines, in pixels
-    height: float = 20 # height of print, in pixels
-) -> PageText:       # a page of printed text
-    "A page of printed text from plain text: for examples and tests."
+    height: float = 20 # height of letters, in pixels
+) -> PageText:       # a page of text
+    "A page of text from plain text: for examples and tests."
     rows = text.strip('\n').split('\n')
     size = (int(max(map(len, rows)) * char) + 40, int(len(rows) * line) + 40)
     lines = []

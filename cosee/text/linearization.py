@@ -29,7 +29,7 @@ def around(
 
 @dataclass(frozen=True)
 class Line:
-    "A line of printed text that has a number."
+    "A line of text that has a number."
     id: int                   # from 1, through all pages of a prompt
     page: int                 # number of the page in its document
     words: tuple[Word, ...]
@@ -86,7 +86,7 @@ def _parted(rows: list[list[Span]], x: float) -> list[list[Span]]:
     return [*out, *left, *right]
 
 def layout(
-    page: PageText # a page of printed text
+    page: PageText # a page of text
 ) -> list[list[Cell]]: # rows of cells, in reading order
     "What stands on a page, row by row, column by column where text runs in two; what is turned as a block by itself."
     return [row for part in directions(page) for row in _part_rows(part)]
@@ -112,7 +112,7 @@ def as_drawn_words(
 Form = Literal['cells', 'lines', 'rows', 'grid', 'plain']
 
 def check_form(
-    form: str # how print is written
+    form: str # how page text is written
 ) -> Form:
     "`form` if there is such a one; raises ValueError otherwise."
     if form not in get_args(Form): raise ValueError(f"form must be one of {', '.join(get_args(Form))}, not {form!r}")
@@ -212,7 +212,7 @@ def write_page(
     share: float = 1.,      # how much of the page is shown, in letters: 0-1
     question: str = ''      # decides what is shown of it
 ) -> WrittenPage:
-    "A page of printed text as text; what does not fit is named."
+    "A page of text as text; what does not fit is named."
     if not rows:
         number = '' if form == 'plain' else f'[{first}] '
         return WrittenPage(_mark(page, [number + _EMPTY]), [Line(first, page, ())], 0)

@@ -67,7 +67,7 @@ def _narrow_words(
 
 def _says_one(
     group: frozenset[str], # words for the same
-    text: str              # print
+    text: str              # page text
 ) -> bool:
     "Does `text` say one of the words, alone or at the beginning or the end of a compound?"
     long = tuple(g for g in group if len(g) > 3)

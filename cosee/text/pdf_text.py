@@ -257,7 +257,7 @@ def print_lines(
     size: tuple[float, float], # of the page in points
     turned: Turn = 0           # by how much the page is turned to be read
 ) -> list[TextLine]:          # in order
-    "Words as lines of printed text; they are as sure as can be."
+    "Words as lines of text; they are as sure as can be."
     if words is None or not words.texts: return []
     import numpy as np
     boxes, lines = np.round(np.clip(words.boxes / [*size, *size], 0, 1), 4).tolist(), list[TextLine]()

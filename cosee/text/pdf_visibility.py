@@ -221,7 +221,7 @@ class Sample(NamedTuple):
 def latin(
     text: str
 ) -> str: # small letters and digits
-    "What two readings of the same print have in common."
+    "What two readings of the same page text have in common."
     plain = unicodedata.normalize('NFKD', text).lower()
     return ''.join(c for c in plain if c.isascii() and c.isalnum())
 
@@ -336,7 +336,7 @@ def _wrong_numbers(text: Text, read: Callable[[Sample], str]) -> Optional['np.nd
     return out
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #986a4eec
-LEAST_AREA = 0.0005   # of the page: print smaller than this, about one word, is not looked for
+LEAST_AREA = 0.0005   # of the page: page text smaller than this, about one word, is not looked for
 
 def _overlaps(a: Box, b: Box) -> bool: return a[0] < b[2] and a[2] > b[0] and a[1] < b[3] and a[3] > b[1]
 
@@ -353,7 +353,7 @@ def _joined(boxes: list[Box]) -> list[Box]:
     return out
 
 def _areas(rows, pictures, pad: float) -> Iterator[tuple[Box, 'np.ndarray']]:
-    "(box, rows of printed text in it): pictures first, then groups of rows that stand close together"
+    "(box, rows of text in it): pictures first, then groups of rows that stand close together"
     import numpy as np
     middle, free = (rows[:, :2] + rows[:, 2:]) / 2, np.ones(len(rows), bool)
     inside = lambda box: free & (middle > box[:2]).all(axis=1) & (middle < box[2:]).all(axis=1)
@@ -367,9 +367,9 @@ def _areas(rows, pictures, pad: float) -> Iterator[tuple[Box, 'np.ndarray']]:
 # %% ../../nbs/text/22_pdf_visibility.ipynb #8693c3b3
 def _missing_print(
     seen: Look,
-    kept: Optional['np.ndarray'] # (words,) bool: which words are print
+    kept: Optional['np.ndarray'] # (words,) bool: which words are drawn
 ) -> list[Box]:                  # 0-1
-    "Parts of the page that look like print and have no words."
+    "Parts of the page that look like text and have no words."
     import numpy as np
     (w, h), scale = seen.size, SIDE / max(seen.size)
     boxes = np.zeros((0, 4)) if kept is None or seen.text is None else seen.text.words.boxes[kept] * scale
@@ -385,13 +385,13 @@ WHOLE, BLANK = (0., 0., 1., 1.), 0.0005   # the whole page; strokes on a blank p
 
 @dataclass
 class Verdict:
-    "What of a page's text is print, and what has to be read by OCR."
+    "What of a page's text is drawn, and what has to be read by OCR."
     kept: Optional['np.ndarray'] # (words,) bool; None: there are no words
     areas: list[Box]             # to be read by OCR, 0-1; the whole page where words are few or none
     why: str                     # in a few words
 
 def _kept_words(text: Text, memory: Memory, read: Callable[[Sample], str]) -> tuple['np.ndarray', list[str]]:
-    "(words that are print, what is said of the others)"
+    "(words that are drawn, what is said of the others)"
     lies, kept, notes = _lying_words(text, memory, read), text.plain, []
     if text.unread.any(): notes.append(f"{counted(int(text.unread.sum()), 'word')} without known letters")
     if lies.any(): notes.append(f"{counted(int(lies.sum()), 'word')} in fonts that draw other letters than they say")
@@ -409,7 +409,7 @@ def judge(
     memory: Memory,                # of its document
     read: Callable[[Sample], str]  # what OCR reads at a sample
 ) -> Verdict:
-    "Decide what of a page's text layer is print."
+    "Decide what of a page's text layer is drawn."
     kept, notes = (None, [seen.why] * bool(seen.why)) if seen.text is None else _kept_words(seen.text, memory, read)
     if seen.dropped: notes.append(f"{counted(seen.dropped, 'word')} that cannot be seen")
     if kept is None or not kept.any(): areas = [WHOLE] * bool(strokes(seen.grey).mean() > BLANK)
@@ -424,7 +424,7 @@ def _cut_sample(
     image: 'Image', # the page
     sample: Sample,
     size: Size      # of the page in points
-) -> 'Image':       # a line of printed text, upright
+) -> 'Image':       # a line of text, upright
     "The picture of a sample."
     from PIL.Image import Transpose
     x0, y0, x1, y1 = (v * image.width / size[0] for v in sample.box)
@@ -450,7 +450,7 @@ def _added_lines(
 def _main_turn(
     words: Optional[Words] # of a page
 ) -> Turn:
-    "By how many degrees a page is turned so that most of its printed text stands upright."
+    "By how many degrees a page is turned so that most of its page text stands upright."
     import numpy as np
     if words is None or not words.texts: return 0
     letters = np.bincount(words.turns, weights=[len(text) for text in words.texts], minlength=4)
@@ -476,7 +476,7 @@ def read_layer(
     alone: bool = False,              # the text layer and nothing else?
     image: Optional['Image'] = None   # the page, if it is drawn already
 ) -> PageText:
-    "The printed text of a PDF's page; raises `PageError` if the page cannot be opened."
+    "The text of a PDF's page; raises `PageError` if the page cannot be opened."
     drawn = cache(lambda: page.draw() if image is None else image)
     found = page.examine(scan)
     seen = look(found)

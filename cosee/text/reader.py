@@ -90,7 +90,7 @@ def _block_facts(block: PageText, number: int) -> tuple[list[Fact], list[Table],
     return _page_facts(block, [_on_page(s, number, block) for s in page_spans(block)], number)
 
 def _page_facts(
-    page: PageText,   # a page of print
+    page: PageText,   # a page of text
     spans: list[Span], # its spans, but for running heads and page numbers
     number: int        # its number, from 1
 ) -> tuple[list[Fact], list[Table], dict]: # (facts outside tables, tables, context: heading spans and title)
@@ -178,7 +178,7 @@ MOST_LABELS = 150   # whose meaning is compared with a question: those that shar
 class Reader:
     "A document as facts, ready for questions."
     def __init__(self,
-        pages: list,  # pages of print, see `TextExtractor.read`
+        pages: list,  # pages of text, see `TextExtractor.read`
         embeddings=None, # a `SentenceEncoder`; None: meaning is judged by words and lexicon alone
         weights=WEIGHTS  # what the score is made of
     ):
@@ -237,7 +237,7 @@ class Reader:
 
     @cached_property
     def text(self) -> str:
-        "All printed text."
+        "All page text."
         return '\n'.join(line['text'] for page in self.pages for line in page['lines'])
 
     @cached_property

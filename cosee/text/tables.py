@@ -123,7 +123,7 @@ def _columns(table: list) -> list:
     return cols
 
 def _column_of(left: float, right: float, cols: list[dict[str, float]]) -> int:
-    "Index of the column that most of the printed text between `left` and `right` stands in"
+    "Index of the column that most of the text between `left` and `right` stands in"
     return max(range(len(cols)), key=lambda i: min(right, cols[i]['x1']) - max(left, cols[i]['x0']))
 
 # %% ../../nbs/text/04_tables.ipynb #f2ac7a5c

@@ -57,7 +57,7 @@ def _worn(images: list['Image'], rng: random.Random, still: float) -> list['Imag
 # %% ../../nbs/tiny/02_batches.ipynb #cf62e477
 @cache
 def _prints() -> list['Image']:
-    "Pages of ordinary printed text, as small as the model sees them"
+    "Pages of ordinary print, as small as the model sees them"
     kinds = ('invoice', 'report', 'slides', 'form', 'contract')
     docs = [make_document(k, 9000 + i) for i in range(3) for k in kinds]
     return [im.convert('L') for d in docs for im in render(d, 40)]

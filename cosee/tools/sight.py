@@ -68,7 +68,7 @@ class Sight:
 
     @property
     def words(self) -> 'TextExtractor':
-        "The reader of print, made at first use."
+        "The text extractor, made at first use."
         if self._words is None:
             from cosee.text.ocr import TextExtractor
             self._words = TextExtractor()
@@ -118,7 +118,7 @@ class Sight:
         return im.convert('RGB').resize(size, Resampling.LANCZOS)
 
     def readable(self, page: int) -> Union[Page, 'Image']:
-        "What print is read from: the page as others read it too, or a larger one where that is small."
+        "What page text is read from: the page as others read it too, or a larger one where that is small."
         handle = self.handle(page)
         if handle is None: return self.fine(page) if self.source is None else self.crop(page)
         if max(handle.pixels) > 2 / 3 * self.max_side: return handle
@@ -163,7 +163,7 @@ class Zoom(_PageTool):
 
 # %% ../../nbs/tools/04_sight.ipynb #f27f33f8
 class Ocr(_PageTool):
-    "The print of a region or a page."
+    "The text of a region or a page."
     name: str = 'ocr'
     description: str = ('read the print of a page or a region. Args: page (int, from 1), '
                         f'bbox (optional, [left, top, right, bottom], {ASKED_THOUSANDTHS})')

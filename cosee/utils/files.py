@@ -146,10 +146,10 @@ def files_mark(
     return digest([(str(p), s.st_size, s.st_mtime_ns) for p in files for s in [Path(p).stat()]], 24)
 
 # %% ../../nbs/utils/02_files.ipynb #96b9186a
-CACHES = {'print': 'text of the pages that were read, and where it stands',   # folders of the cache: what is there
+CACHES = {'page_text': 'text of the pages that were read, and where it stands',   # folders of the cache: what is there
           'index': 'vectors of their passages, by which pages are found',
           'looks': 'vectors of their pictures, by which pages are found'}
-CACHE_LIMITS = {'print': 10**9, 'index': 10**9, 'looks': 4 * 10**9}   # most bytes of each
+CACHE_LIMITS = {'page_text': 10**9, 'index': 10**9, 'looks': 4 * 10**9}   # most bytes of each
 
 def cache_folder() -> Optional[Path]:
     "Folder of all that is kept between commands; None where the environment variable COSEE_CACHE says `off`."

@@ -307,7 +307,7 @@ def page_svg(
     cells: list[Cell],            # of the page
     palette: Mapping[str, int],   # author -> number of a colour
     evidence: Mapping[int, str],  # id of a cell that the answer rests on -> its class
-    own: Mapping[int, Box] = {}   # id of a cell whose box was put on print -> the model's own box, 0-1
+    own: Mapping[int, Box] = {}   # id of a cell whose box was put on the words -> the model's own box, 0-1
 ) -> Html:
     "A page with its boxes and the links between them."
     h = round(1000 * size[1] / size[0])
@@ -347,7 +347,7 @@ _SAME = .5   # from this overlap on, two boxes are drawn as one
 def own_box(
     e: Mapping[str, Any]   # a piece of evidence
 ) -> Optional[Box]:        # 0-1; None where there is none, or it is about the same as the evidence's
-    "The model's own box of evidence that was put on print elsewhere."
+    "The model's own box of evidence that was put on page text elsewhere."
     own: Any = e.get('own_bbox')
     now: Any = e.get('bbox')
     if not e.get('found') or not is_box(own) or not is_box(now) or box_iou(own, now) >= _SAME: return None

@@ -60,7 +60,7 @@ def _links_of(
 # %% ../../nbs/view/03_episode.ipynb #03af7534
 class _Shared(NamedTuple):
     "What belongs to all notes of an episode"
-    own: dict[int, Box]            # id of a cell whose box was put on print -> the model's own
+    own: dict[int, Box]            # id of a cell whose box was put on the words -> the model's own
     palette: dict[str, int]        # author -> number of a colour
     evidence: dict[int, str]       # id of a cell that the answer rests on -> its class
     prefix: str                    # makes ids unique when several Boards share a file
@@ -285,7 +285,7 @@ def _chips(episode: EpisodeLike, prefix: str, captions: Sequence[_PageCaption] =
     goals = [(names.get(page, f'page {page}'), f'p{page}')] if page else []
     goals += [(f'note {c}', f'c{c}') for c in list(cells)[:6]]
     first = next(iter(episode.get('evidence') or []), {})
-    unsaid = [el('span', 'no print there says so', cls='chip unsaid')] if first.get('found') == '' else []
+    unsaid = [el('span', 'no page says so', cls='chip unsaid')] if first.get('found') == '' else []
     return [*(el('a', text, href=f'#{prefix}{to}', cls='chip') for text, to in goals), *unsaid]
 
 # %% ../../nbs/view/03_episode.ipynb #55bfbc5e

@@ -38,8 +38,8 @@ from cosee.document import InteractiveDocument, VLMLanguageModel
 from cosee.fields.episode import extract
 from cosee.models.backends import Backend
 from cosee.models.registry import create_vlm_client
-from cosee.minds.reader_client import OcrClient
-from cosee.minds.transcriber import Transcriber
+from cosee.models.reader_client import OcrClient
+from cosee.models.transcriber import Transcriber
 from cosee.pages import load_pages
 from cosee.planner.document_plan import plan_document
 from cosee.planner.planning import plan
@@ -261,7 +261,7 @@ def gguf(replies, folder):
     from cosee.models.testing import random_gguf
     file = random_gguf(folder / "m.gguf", context=32768)
     client = create_vlm_client(Backend(id="m", kind="gguf", model_path=str(file), context=32768))
-    sent, engine = [], client.mind._server
+    sent, engine = [], client.llm._server
 
     def answer(body, heard):
         schema = json.loads(body["grammar"]) if "grammar" in body else None
@@ -270,7 +270,7 @@ def gguf(replies, folder):
         heard({"choices": [choice]})
         heard({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
         heard({"choices": [], "usage": {"completion_tokens": 9}})
-    client.mind._server = SimpleNamespace(listening_address=engine.listening_address, engine=engine,
+    client.llm._server = SimpleNamespace(listening_address=engine.listening_address, engine=engine,
                                           handle_chat_completions=answer)
     gguf_client._grammar.cache_clear()
     with mock.patch.object(xllamacpp, "json_schema_to_grammar", str), \
@@ -286,7 +286,7 @@ def wire(who, replies, folder):
     if who == "gguf":
         return gguf(replies, folder)
     kind, _, how = who.partition(", ")
-    fields = {"text": {"images": False}, "both": {"print": "beside"}}.get(how, {})
+    fields = {"text": {"images": False}, "both": {"text_source": "image_and_text"}}.get(how, {})
     return served(kind, replies, **fields)
 
 

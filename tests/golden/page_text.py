@@ -41,7 +41,7 @@ def by_ocr():
     from cosee.pages import load_pages
     from cosee.text.ocr import TextExtractor
     from other_layouts import documents
-    read = TextExtractor(cache=None, print="ocr").read
+    read = TextExtractor(cache=None, text_source="ocr").read
     for file in FILES: yield row(f"{file} 1, drawn", read(load_pages(samples_dir() / file)[:1])[0])
     for n, doc in enumerate(documents(), 1):
         for number, page in enumerate(read(doc["pages"]), 1): yield row(f"{doc['kind']} {n}, page {number}", page)
@@ -50,7 +50,7 @@ def by_ocr():
 def answers():
     "What is answered about the samples when no model is asked."
     from cosee.pages import load_pages
-    from cosee.minds.reader_client import OcrClient
+    from cosee.models.reader_client import OcrClient
     client, documents = OcrClient(cache=None), {file: load_pages(samples_dir() / file) for file in FILES}
     for line in (samples_dir() / "questions.jsonl").read_text(encoding="utf-8").splitlines():
         asked = json.loads(line)

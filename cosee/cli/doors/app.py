@@ -31,7 +31,7 @@ def app_args(
 _EXAMPLES = '''examples:
   cosee app                                           documents are chosen in the page
   cosee app reports/ invoices/                        what lies below these folders can be opened by its name
-  cosee app --client print --model-path qwen2.5-coder-0.5b --offer ocr
+  cosee app --client text --model-path qwen2.5-coder-0.5b --offer ocr
   cosee app --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct --device cuda --offer ocr
   COSEE_TOKEN=... cosee app --host 0.0.0.0 --name documents.example.org
 

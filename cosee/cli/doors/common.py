@@ -180,7 +180,7 @@ def serve_door(
     say(args, f"{', '.join(desk.clients.names)}; {counted(len(desk.library), 'document')} and "
               f"{counted(len(desk.journal.all), 'answer')} in {desk.folder}")
     read = desk.pages_read
-    if read.page_reader: say(args, f'pages are written down by {read.page_reader}, each once')
+    if read.transcriber: say(args, f'pages are written down by {read.transcriber}, each once')
     if read.visual: say(args, f'pages are found by their looks, too: {read.visual}')
     print(json.dumps(dict(url=url)) if args.json else f'{url}  (Ctrl-C ends it)', flush=True)
     serve(guard, sock)

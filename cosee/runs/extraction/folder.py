@@ -54,7 +54,7 @@ class ShownField(BaseModel):
     @property
     def doubt(self) -> str:
         "Why its value is doubtful, if it is."
-        if self.reason or not self.found or self.confidence is None: return self.reason or 'no print says so'
+        if self.reason or not self.found or self.confidence is None: return self.reason or 'no page says so'
         return f'{self.confidence:.0%} sure of it'
 
 # %% ../../../nbs/extraction/00_folder.ipynb #be1fae63

@@ -24,7 +24,7 @@ from ...models.usage import Ledger
 from ...models.remote import VLMClientError
 from ...models.wrappers import identity_of
 from ...text.ocr import TextExtractor
-from ...minds.transcriber import page_bill
+from ...models.transcriber import page_bill
 from ...pages import PageError, load_pages
 from .folder import document_key
 from ..record import at_once
@@ -40,7 +40,7 @@ class Reading:
     check: bool = True               # ask a second time for what is doubtful?
     dpi: int = 144                   # at which PDFs are drawn
     max_tokens: Optional[int] = None # hard budget of each document
-    words: Optional[TextExtractor] = None      # reads print where the client has no reader; None: a new one
+    words: Optional[TextExtractor] = None      # reads page text where the client has no reader; None: a new one
     visual: Optional[dict[str, Any]] = None # opens a visual retriever, as in `PageIndex`; None: none
 
     @property

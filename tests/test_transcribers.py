@@ -15,11 +15,11 @@ import fake_servers as fake
 from conftest import ROOT
 from cosee.cli.entry import main
 from cosee.datasets.made.document import make_document
-from cosee.minds.client import PrintClient
+from cosee.models.text_client import TextClient
 from cosee.text.grounding import ground
-from cosee.minds.reader_client import OcrClient
-from cosee.minds.sight import Sight
-from cosee.minds.transcriber import Transcriber, make_transcriber
+from cosee.models.reader_client import OcrClient
+from cosee.models.text_client import MultimodalClient
+from cosee.models.transcriber import Transcriber, make_transcriber
 from cosee.models.client import Reply, build_messages, page_request
 from cosee.models.registry import create_vlm_client, make_client
 from cosee.models.remote import ImagesRefused
@@ -138,13 +138,13 @@ def test_cells_below_a_merged_one_keep_their_columns():
 
 def test_a_page_of_a_made_document_says_the_same_as_its_own_text(tmp_path):
     pages = load_pages(make_document("invoice", seed=3).save(tmp_path / "made.pdf"))
-    page = TextExtractor(print="text", cache=None).read(pages.infos)[0]
+    page = TextExtractor(text_source="text", cache=None).read(pages.infos)[0]
     tags = doctags([Block([[line["text"]]], tuple(line["bbox"])) for line in page["lines"]])
     again = transcribed_page(tags, tuple(page["size"]))
     assert {" ".join(line["text"].split()) for line in page["lines"]} == {line["text"] for line in again["lines"]}
     client, other = (OcrClient(words=TextExtractor(cache=None)) for _ in range(2))
-    client.words.read = lambda pages, print=None: [again]
-    other.words.read = lambda pages, print=None: [page]
+    client.words.read = lambda pages, text_source=None: [again]
+    other.words.read = lambda pages, text_source=None: [page]
     for question in ("What is the total?", "What is the invoice number?"):
         found = [c.document([SHEET]).answer(question)["answer"] for c in (client, other)]
         assert found[0] == found[1]
@@ -266,7 +266,7 @@ def test_places_are_told_as_far_as_they_are_known():
     exact = ground([dict(evidence[0], content="Total: 43.50")], "43.50", [SHEET], reader)[0]["bbox"]
     assert .1 < exact[0] < exact[2] <= .2801 and exact[1:4:2] == [.4, .42]
     assert FindPage(Looking([SHEET], words=reader)).execute(text="Black ink").bbox == (.1, .2, .9, .32)
-    client = PrintClient(ScriptedClient(["Answer: 19.50"]), words=reader)
+    client = TextClient(ScriptedClient(["Answer: 19.50"]), words=reader)
     shown = client.shown(page_request([SHEET], "What is the price of black ink?"))
     assert {w.bbox for line in shown.lines for w in line.words if w.text in ("ink", "24.00")} == {(.1, .2, .9, .32)}
     assert sure_box(page, (.15, .41, .2, .415)) == (.15, .41, .2, .415)
@@ -303,15 +303,17 @@ def test_what_a_reader_cannot_be():
                       (dict(client=7), "name a client"), ("ocr", "given their printed text itself"),
                       (dict(client="nobody"), "nobody"), ({}, "name a client")):
         with pytest.raises(ConfigError, match=why): make_transcriber(said)
-    with pytest.raises(ValueError, match="--page-reader"): TextExtractor(print="model")
-    with pytest.raises(ValueError, match="--page-reader"): TextExtractor().read([SHEET], print="model")
-    with pytest.raises(ValueError, match="print='model' alone"): OcrClient(page_reader=ScriptedClient([]), print="ocr")
-    with pytest.raises(ConfigError, match="page reader"): make_client("scripted", replies=["a"], print="model")
+    with pytest.raises(ValueError, match="--transcriber"): TextExtractor(text_source="model")
+    with pytest.raises(ValueError, match="--transcriber"): TextExtractor().read([SHEET], text_source="model")
+    with pytest.raises(ValueError, match="text_source='model' alone"):
+        OcrClient(transcriber=ScriptedClient([]), text_source="ocr")
+    with pytest.raises(ConfigError, match="transcriber"): make_client("scripted", replies=["a"], text_source="model")
 
 
 def test_noise_of_random_weights_is_survived():
     pytest.importorskip("transformers")
-    client = make_client("ocr", print="model", page_reader=dict(client="random", max_tokens=40, side=128, attempts=1))
+    writes = dict(client="random", max_tokens=40, side=128, attempts=1)
+    client = make_client("ocr", text_source="model", transcriber=writes)
     page = client.words.read([SHEET])[0]
     assert valid_page(page) and page["source"] == "model" and page["cost"]["completion_tokens"] > 0
     reply = client.chat(build_messages([SHEET], "What is the total?"))
@@ -324,7 +326,7 @@ def writer(text, **kw): return fake.FakeServer("openai", answer=lambda body: tex
 
 
 def reader_of(server, model="granite-docling-258M"):
-    return "--page-reader-url", server.base_url, "--page-reader-model", model
+    return "--transcriber-url", server.base_url, "--transcriber-model", model
 
 
 @pytest.fixture
@@ -347,7 +349,7 @@ def test_ask_in_a_process_of_its_own(sheet, tmp_path):
     cache = {"COSEE_CACHE": str(tmp_path / "cache"), "COSEE_API_KEY": "planted-0123456789-key"}
     code = f"import os, sys; os.environ.update({cache!r}); from cosee.cli.entry import main; sys.exit(main())"
     with writer(BILL) as server:
-        argv = [*ask(sheet, "-q", "What is the total?", "--print", "model", *reader_of(server))]
+        argv = [*ask(sheet, "-q", "What is the total?", "--text-source", "model", *reader_of(server))]
         runs = [subprocess.run([sys.executable, "-c", code, *map(str, argv)], capture_output=True, text=True, cwd=ROOT)
                 for _ in range(2)]
         assert [r.returncode for r in runs] == [0, 0], runs[0].stderr
@@ -364,7 +366,7 @@ def test_ask_in_a_process_of_its_own(sheet, tmp_path):
 
 def test_markdown_answers_and_its_evidence_is_the_page(run, sheet):
     with writer(MARKDOWN) as server:
-        code, out, _ = run(*ask(sheet, *reader_of(server, "glm-ocr"), "--no-cache"))   # --print model is meant
+        code, out, _ = run(*ask(sheet, *reader_of(server, "glm-ocr"), "--no-cache"))   # --text-source model is meant
         assert "Text Recognition:" in json.dumps(server.requests[0]["body"])
     result = json.loads(out)[0]
     assert code == 0 and result["answer"] == "19.50" and result["evidence"][0]["bbox"] == [0, 0, 1, 1]
@@ -373,30 +375,30 @@ def test_markdown_answers_and_its_evidence_is_the_page(run, sheet):
 def test_a_mind_reads_what_a_page_reader_wrote(run, sheet):
     said = json.dumps({"action": "HYPOTHESIZE", "view": {"line": 4}, "content": "It is printed.", "tags": [],
                        "answer": "19.50", "supporting_cells": [], "confidence": .9})
-    with writer(BILL) as server, writer(said) as mind:
-        argv = *reader_of(server), "--client", "print", "--base-url", mind.base_url, "--model", "m", "--no-cache"
-        code, out, _ = run(*ask(sheet, "--print", "model", *argv))
-        assert "Black ink | 3 | 19.50" in json.dumps(mind.requests[0]["body"]) and len(mind.requests) == 1
-        assert "image_url" not in json.dumps(mind.requests[0]["body"])
+    with writer(BILL) as server, writer(said) as llm:
+        argv = *reader_of(server), "--client", "text", "--base-url", llm.base_url, "--model", "m", "--no-cache"
+        code, out, _ = run(*ask(sheet, "--text-source", "model", *argv))
+        assert "Black ink | 3 | 19.50" in json.dumps(llm.requests[0]["body"]) and len(llm.requests) == 1
+        assert "image_url" not in json.dumps(llm.requests[0]["body"])
         result = json.loads(out)[0]
-        assert code == 0 and result["client"] == "print+openai.m"
+        assert code == 0 and result["client"] == "text+openai.m"
         assert result["evidence"][0]["bbox"] == [.1, .2, .9, .32]
-        argv = [a if a != "print" else "openai" for a in argv]
-        assert run(*ask(sheet, "--print", "beside", *argv))[0] == 0
-        beside = json.dumps(mind.requests[1]["body"])
+        argv = [a if a != "text" else "openai" for a in argv]
+        assert run(*ask(sheet, "--text-source", "image_and_text", *argv))[0] == 0
+        beside = json.dumps(llm.requests[1]["body"])
         assert "image_url" in beside and "Black ink | 3 | 19.50" in beside
 
 
 def test_a_file_of_backends_names_the_reader(run, sheet, tmp_path):
-    with writer(BILL) as server, writer("Answer: 19.50") as mind:
+    with writer(BILL) as server, writer("Answer: 19.50") as llm:
         here = dict(kind="openai", base_url=server.base_url, models={"tags": "granite-docling"})
-        mine = dict(kind="openai", base_url=mind.base_url, images=False, print="model", page_reader="here.tags",
+        mine = dict(kind="openai", base_url=llm.base_url, images=False, text_source="model", transcriber="here.tags",
                     models={"m": "m"})
         (tmp_path / "b.yaml").write_text(json.dumps({"backends": {"here": here, "mine": mine}}))
         client = create_vlm_client("mine.m", tmp_path / "b.yaml")
         assert "19.50" in str(client.chat(build_messages([SHEET], "What is the price of black ink?")))
-        assert len(server.requests) == 1 and "Black ink" in json.dumps(mind.requests[0]["body"])
-        code, out, _ = run(*ask(sheet, "--page-reader", "here.tags", "--config", tmp_path / "b.yaml", "--no-cache"))
+        assert len(server.requests) == 1 and "Black ink" in json.dumps(llm.requests[0]["body"])
+        code, out, _ = run(*ask(sheet, "--transcriber", "here.tags", "--config", tmp_path / "b.yaml", "--no-cache"))
         assert code == 0 and json.loads(out)[0]["answer"] == "19.50"
 
 
@@ -405,16 +407,16 @@ def test_a_run_names_the_reader_and_writes_down_what_it_cost(run, tmp_path):
     SHEET.save(tmp_path / "bill.png")
     with writer(BILL) as server:
         config = {"name": "r", "dataset": {"name": "folder", "root": str(tmp_path / "q.csv")}, "methods": ["direct"],
-                  "client": {"type": "ocr", "options": {"print": "model", "page_reader": {
+                  "client": {"type": "ocr", "options": {"text_source": "model", "transcriber": {
                       "client": "openai", "model": "granite-docling", "base_url": server.base_url}}}}
         (tmp_path / "run.yaml").write_text(json.dumps(config))
         assert run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "a", "--no-cache", "--quiet")[0] == 0
-        argv = "--dataset", "folder", "--root", tmp_path / "q.csv", "--method", "direct", "--print", "model"
+        argv = "--dataset", "folder", "--root", tmp_path / "q.csv", "--method", "direct", "--text-source", "model"
         assert run("run", *argv, *reader_of(server), "--output-dir", tmp_path / "b", "--no-cache", "--quiet")[0] == 0
         assert len(server.requests) == 2
     for name in "ab":
         about = json.loads((tmp_path / name / "run.json").read_text())["config"]["client"]["options"]
-        assert about["print"] == "model" and about["page_reader"]["client"] == "openai"
+        assert about["text_source"] == "model" and about["transcriber"]["client"] == "openai"
         record = json.loads((tmp_path / name / "records.jsonl").read_text().splitlines()[0])
         assert record["answer"] == "43.50" and record["times"]["reading_tokens"] > 0
 
@@ -429,11 +431,11 @@ def test_a_transcription_that_was_cut_off_is_told(run, sheet):
 
 
 @pytest.mark.parametrize("argv, why", [
-    (["--print", "model"], "--print model needs --page-reader"),
-    (["--print", "ocr", "--page-reader", "openai"], "not for"),
-    (["--page-reader", "opnai"], "opnai"), (["--page-reader", "ocr"], "given their printed text itself"),
-    (["--page-reader", "openai"], "needs model"), (["--page-reader-path", "/nowhere"], "/nowhere"),
-    (["--page-reader-url", "http://127.0.0.1:9/v1", "--page-reader-model", "m", "--page-reader-family", "doclink"],
+    (["--text-source", "model"], "--text-source model needs --transcriber"),
+    (["--text-source", "ocr", "--transcriber", "openai"], "not for"),
+    (["--transcriber", "opnai"], "opnai"), (["--transcriber", "ocr"], "given their printed text itself"),
+    (["--transcriber", "openai"], "needs model"), (["--transcriber-path", "/nowhere"], "/nowhere"),
+    (["--transcriber-url", "http://127.0.0.1:9/v1", "--transcriber-model", "m", "--transcriber-family", "doclink"],
      "did you mean 'docling'")])
 def test_a_reader_that_cannot_be_is_one_line_before_any_work(run, sheet, argv, why):
     code, out, err = run(*ask(sheet, *argv, "--quiet"))
@@ -444,7 +446,7 @@ def test_a_reader_behind_a_dead_server_or_without_eyes_is_one_line(run, sheet):
     with writer(BILL) as server: gone = reader_of(server)
     code, _, err = run(*ask(sheet, *gone, "--no-cache", "--quiet"))
     assert code == 1 and err.count("\n") == 1 and "granite-docling" in err, err
-    blind = Sight(ScriptedClient([ImagesRefused("no images"), "Total: 42"]))
+    blind = MultimodalClient(ScriptedClient([ImagesRefused("no images"), "Total: 42"]))
     with pytest.warns(UserWarning, match="takes no images"), pytest.raises(ImagesRefused, match="cannot read pages"):
         Transcriber(blind, cache=None).read([SHEET])
 

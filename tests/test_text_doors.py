@@ -16,10 +16,10 @@ from cosee.cli.entry import main
 from cosee.utils.config import ConfigError
 from cosee.eval.methods import METHODS, make_method
 from cosee.eval.task import Task
-from cosee.minds.client import PrintClient
-from cosee.minds.confidence import CHECK_PROMPT
+from cosee.models.text_client import TextClient
+from cosee.models.confidence import CHECK_PROMPT
 from cosee.models.testing import random_gguf
-from cosee.minds.sight import Sight, less_print
+from cosee.models.text_client import MultimodalClient, with_page_tokens
 from cosee.models import weights
 from cosee.models.client import build_messages
 from cosee.models.usage import Ledger
@@ -94,15 +94,15 @@ def refused(monkeypatch):
     monkeypatch.setattr(fake.Handler, "act", act)
 
 
-# --- a mind behind any server ---
+# --- a llm behind any server ---
 
-@pytest.mark.parametrize("argv", [["--client", "print"], ["--client", "print", "--mind", "openai"]])
+@pytest.mark.parametrize("argv", [["--client", "text"], ["--client", "text", "--llm", "openai"]])
 def test_a_text_server_is_the_mind(run, argv):
     with fake.FakeServer("openai", answer=lambda body: FOUND) as server:
         code, out, _ = ask(run, *argv, "--base-url", server.base_url, "--model", "m", "--json")
         assert len(server.requests) == 1 and printed(server.requests[0]) and not images_in(server.requests[0])
     result = json.loads(out)[0]
-    assert code == 0 and result["answer"] == "36,871.72 USD" and result["client"] == "print+openai.m"
+    assert code == 0 and result["answer"] == "36,871.72 USD" and result["client"] == "text+openai.m"
     x0, y0, x1, y1 = result["evidence"][0]["bbox"]
     assert .77 < x0 < x1 < .90 and .53 < y0 < y1 < .56
 
@@ -115,21 +115,21 @@ def backends(tmp_path, **entries):
 def test_a_mind_by_the_id_of_its_backend(run, tmp_path):
     with fake.FakeServer("openai", answer=lambda body: FOUND) as server:
         file = backends(tmp_path, here={"kind": "openai", "base_url": server.base_url, "models": {"m": "m"}})
-        code, out, _ = ask(run, "--client", "print", "--mind", "here.m", "--config", file, "--json")
+        code, out, _ = ask(run, "--client", "text", "--llm", "here.m", "--config", file, "--json")
         assert code == 0 and not images_in(server.requests[0])
-    assert json.loads(out)[0]["client"] == "print+here.m"
+    assert json.loads(out)[0]["client"] == "text+here.m"
 
 
 def test_a_file_in_the_file_of_backends(run, tmp_path):
     pytest.importorskip("xllamacpp")
-    mind = random_gguf(tmp_path / "tiny.gguf")
-    file = backends(tmp_path, here={"kind": "gguf", "page_tokens": 300, "models": {"m": {"model_path": str(mind)}}})
+    llm = random_gguf(tmp_path / "tiny.gguf")
+    file = backends(tmp_path, here={"kind": "gguf", "page_tokens": 300, "models": {"m": {"model_path": str(llm)}}})
     client = create_vlm_client("here.m", file)
-    assert isinstance(client, PrintClient) and (client.name, client.page_tokens) == ("here.m", 300)
+    assert isinstance(client, TextClient) and (client.name, client.page_tokens) == ("here.m", 300)
     code, out, _ = run("models", "backends", "--config", file, "--check", "--json")
-    assert code == 0 and json.loads(out)[0] == {"id": "here.m", "kind": "gguf", "model": str(mind), "address": "",
+    assert code == 0 and json.loads(out)[0] == {"id": "here.m", "kind": "gguf", "model": str(llm), "address": "",
                                                 "key": "none", "state": "answers"}
-    mind.write_bytes(mind.read_bytes()[:900])
+    llm.write_bytes(llm.read_bytes()[:900])
     assert "cut off or damaged" in run("models", "backends", "--config", file, "--check")[1]
     with pytest.raises(ValueError, match="nowhere"): create_vlm_client("gguf.nowhere")
     with pytest.raises(ValueError, match="qwen3-0.6b: is not on this machine; get it with: cosee models fetch"):
@@ -138,24 +138,25 @@ def test_a_file_in_the_file_of_backends(run, tmp_path):
 
 def test_a_run_on_a_file(run, tmp_path):
     pytest.importorskip("xllamacpp")
-    mind = random_gguf(tmp_path / "tiny.gguf")
+    llm = random_gguf(tmp_path / "tiny.gguf")
     config = {"name": "minds", "dataset": {"name": "made", "limit": 2,
                                            "options": {"kinds": ["letter"], "per_doc": 2, "dpi": 40}},
               "methods": ["direct", {"type": "single_board", "max_steps": 1}], "gen": {"max_new_tokens": 60}}
     (tmp_path / "run.yaml").write_text(json.dumps(config))
-    code, _, err = run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "run", "--model-path", mind,
-                       "--print", "text", "--page-tokens", 200, "--quiet")
+    code, _, err = run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "run", "--model-path", llm,
+                       "--text-source", "text", "--page-tokens", 200, "--quiet")
     assert code == 0, err
     about = json.loads((tmp_path / "run/run.json").read_text())
-    assert about["config"]["client"] == {"type": "print", "options": {"model_path": str(mind), "print": "text",
+    assert about["config"]["client"] == {"type": "text", "options": {"model_path": str(llm), "text_source": "text",
                                                                       "page_tokens": 200}}
 
 
 def test_a_model_is_asked_about_its_answers_in_a_run_and_the_study_counts_two_calls(run, tmp_path):
     pytest.importorskip("xllamacpp")
-    mind = random_gguf(tmp_path / "tiny.gguf")
-    code, _, err = run("run", "--limit", 4, "--method", "direct,checked,seconded,cascade", "--client", "print",
-                       "--model-path", mind, "--print", "text", "--page-tokens", 200, "--output-dir", tmp_path / "run",
+    llm = random_gguf(tmp_path / "tiny.gguf")
+    code, _, err = run("run", "--limit", 4, "--method", "direct,checked,seconded,cascade", "--client", "text",
+                       "--model-path", llm, "--text-source", "text", "--page-tokens", 200,
+                       "--output-dir", tmp_path / "run",
                        "--quiet")
     assert code == 0, err
     told = [json.loads(line) for line in (tmp_path / "run/records.jsonl").read_text().splitlines()]
@@ -169,7 +170,7 @@ def test_a_model_is_asked_about_its_answers_in_a_run_and_the_study_counts_two_ca
 
 def test_weights_say_which_client_is_meant(run, tmp_path):
     assert [client_for(w) for w in ("x/y.gguf", "qwen3-0.6b", "qwen3-vl-2b", tmp_path)] == [
-        "print", "print", "qwen", "qwen"]
+        "text", "text", "qwen", "qwen"]
     code, _, err = ask(run, "--model-path", "qwen3-0.6b", "--quiet")
     assert code == 2 and "get it with: cosee models fetch qwen3-0.6b" in err
 
@@ -188,7 +189,7 @@ def asked_plainly(run, first, *argv, question="Which subtotal does the firm char
     """Result, calls (True: plain ones) and progress of a question to a model that reads print, with the usual team.
     The rule reader knows the answer, and is not sure enough to give it alone."""
     with fake.FakeServer("openai", answer=says(first)) as server:
-        code, out, err = run("ask", INVOICE, "-q", question, "--client", "print", "--base-url",
+        code, out, err = run("ask", INVOICE, "-q", question, "--client", "text", "--base-url",
                              server.base_url, "--model", "m", "--max-steps", 1, "--json", *argv)
         result = json.loads(out)[0]
         assert code == 3 if result["answer"] is None else code in (0, 1), err
@@ -228,7 +229,7 @@ def test_a_model_is_asked_about_its_answer(run, said, given):
         return said if last["role"] == "user" and CHECK_PROMPT in str(last) \
             else "Page: 1\nConfidence: 0.7\nAnswer: 36,871.72 USD"
     with fake.FakeServer("openai", answer=answers) as server:
-        code, out, err = run("ask", INVOICE, "-q", "What is the subtotal?", "--client", "print", "--base-url",
+        code, out, err = run("ask", INVOICE, "-q", "What is the subtotal?", "--client", "text", "--base-url",
                              server.base_url, "--model", "m", "--gate", "checked", "--json")
         result, bodies = json.loads(out)[0], [r["body"]["messages"] for r in server.requests]
     assert result["answer"] == given and code == (0 if given else 3), err
@@ -249,7 +250,7 @@ def test_a_model_is_seconded_by_the_rule_reader(run, gate, stated, said, given, 
     def answers(body): return said if CHECK_PROMPT in str(body["messages"][-1]) \
         else f"Page: 1\nConfidence: {stated}\nAnswer: 36,871.72 USD"
     with fake.FakeServer("openai", answer=answers) as server:
-        code, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "--client", "print",
+        code, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "--client", "text",
                              "--base-url", server.base_url, "--model", "m", "--gate", gate, "--json")
         result, calls = json.loads(out)[0], len(server.requests)
     assert (result["answer"] is not None, calls) == (given, asked) and code == (0 if given else 3), err
@@ -261,7 +262,7 @@ def test_how_probable_a_server_holds_its_words_is_how_sure_an_answer_is(run, sur
         assert body["logprobs"] and body["top_logprobs"] == 10
         return fake.openai(json.dumps({"answer": "2,581.02 USD"}), **fake.spelled('{"answer": "2,581.02 USD"}', sure))
     with fake.FakeServer("openai", script=[says]) as server:
-        _, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "--client", "print",
+        _, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "--client", "text",
                           "--base-url", server.base_url, "--model", "m", "--json")
     result = json.loads(out)[0]
     assert (result["answer"] is not None, result["stopped"]) == (given, "one call" if given else "in doubt"), err
@@ -274,7 +275,7 @@ def test_a_server_that_refuses_to_tell_probabilities_is_asked_without(run):
             "Page: 1\nAnswer: 36,871.72 USD")
     with fake.FakeServer("openai", script=[refuses] * 9) as server:
         _, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "-q",
-                          "Which subtotal is charged by the firm?", "--client", "print", "--base-url", server.base_url,
+                          "Which subtotal is charged by the firm?", "--client", "text", "--base-url", server.base_url,
                           "--model", "m", "--json")
         asked = ["logprobs" in r["body"] for r in server.requests]
     assert [bool(r["answer"]) for r in json.loads(out)][0] and asked == [True, False, False], (out, err)
@@ -310,8 +311,8 @@ def test_a_first_call_and_a_plan_exclude_each_other(run, argv, words):
 def test_print_beside_the_image(run):
     said = json.dumps(dict(json.loads(FOUND), view={"page": 1, "bbox_2d": [700, 500, 900, 560]}))
     with fake.FakeServer("openai", answer=lambda body: said) as server:
-        code, out, _ = ask(run, "--client", "openai", "--base-url", server.base_url, "--model", "m", "--print",
-                           "beside", "--json")
+        code, out, _ = ask(run, "--client", "openai", "--base-url", server.base_url, "--model", "m", "--text-source",
+                           "image_and_text", "--json")
         assert code == 0 and images_in(server.requests[0]) and printed(server.requests[0])
     place = json.loads(out)[0]["evidence"][0]
     assert place["own_bbox"] == [.7, .5, .9, .56]
@@ -366,7 +367,7 @@ def test_a_backend_says_that_its_model_takes_no_images(run, tmp_path, refused):
 
 def test_print_is_not_told_twice_where_images_are_refused_beside_it(refused):
     with TextServer(400, REFUSALS[1][1]) as server, warnings.catch_warnings(record=True):
-        client = create_vlm_client("openai.m", base_url=server.base_url, print="beside")
+        client = create_vlm_client("openai.m", base_url=server.base_url, text_source="image_and_text")
         for _ in range(2): client.chat(build_messages(list(load_pages(INVOICE)), "What?"))
         texts = [json.dumps(r["body"]["messages"]) for r in server.requests]
     assert [images_in(r) for r in server.requests] == [True, False, False]
@@ -375,20 +376,21 @@ def test_print_is_not_told_twice_where_images_are_refused_beside_it(refused):
 
 def test_one_refusal_of_a_batch_leaves_the_others(refused):
     with TextServer(400, REFUSALS[2][1]) as server, warnings.catch_warnings(record=True):
-        client = create_vlm_client("openai.m", base_url=server.base_url, print="auto")
+        client = create_vlm_client("openai.m", base_url=server.base_url, text_source="auto")
         text = [{"role": "user", "content": "What?"}]
         replies = chat_many(client, [text, build_messages(PAGES, "What?"), text], errors="return")
     assert [str(r) for r in replies[::2]] == [FOUND] * 2 and "36,871.72 USD" in str(replies[1])
-    assert [r.model for r in replies] == ["openai.m", "print+openai.m", "openai.m"]
+    assert [r.model for r in replies] == ["openai.m", "text+openai.m", "openai.m"]
 
 
 def test_beside_by_name_and_what_cannot_stand_beside():
-    client = make_client("scripted", replies=["1"], print="beside", page_tokens=64)
-    assert isinstance(client, Sight) and client.now.page_tokens == 64 and client.now.beside
-    assert isinstance(make_client("scripted", replies=["1"], print="auto"), ScriptedClient)
-    assert isinstance(make_client("print", mind="scripted", replies=["1"], print="beside").mind, ScriptedClient)
-    assert isinstance(make_client("print", model="m", base_url="http://127.0.0.1:9/v1").mind, OpenAIVLMClient)
-    with pytest.raises(ValueError, match="print"): make_client("ocr", print="beside")
+    client = make_client("scripted", replies=["1"], text_source="image_and_text", page_tokens=64)
+    assert isinstance(client, MultimodalClient) and client.now.page_tokens == 64 and client.now.keep_images
+    assert isinstance(make_client("scripted", replies=["1"], text_source="auto"), ScriptedClient)
+    both = make_client("text", llm="scripted", replies=["1"], text_source="image_and_text")
+    assert isinstance(both.llm, ScriptedClient)
+    assert isinstance(make_client("text", model="m", base_url="http://127.0.0.1:9/v1").llm, OpenAIVLMClient)
+    with pytest.raises(ValueError, match="print"): make_client("ocr", text_source="image_and_text")
 
 
 # --- weights that are there ---
@@ -412,7 +414,7 @@ def test_weights_that_are_there_are_found_and_asked(run, known, doc, monkeypatch
         m.setattr(weights, "file_hash", lambda path: pytest.fail("hashed"))
         assert choose_model().client == "gguf.small-mind"
     _, _, err = run("ask", doc, "-q", "What?", "-q", "Who?", "--max-steps", "1")
-    assert err.count("asking small-mind of weights on this machine, a text model") == 1
+    assert err.count("asking small-llm of weights on this machine, a text model") == 1
     known.unlink()
     assert "no model is at hand" in run("ask", doc, "-q", "What?")[2]
 
@@ -420,7 +422,7 @@ def test_weights_that_are_there_are_found_and_asked(run, known, doc, monkeypatch
 # --- bad input ---
 
 def one_line(run, path, *more):
-    code, out, err = ask(run, "--client", "print", "--model-path", path, "--quiet", *more)
+    code, out, err = ask(run, "--client", "text", "--model-path", path, "--quiet", *more)
     assert code == 2 and not out and err.count("\n") == 1, err
     return err
 
@@ -484,8 +486,8 @@ def test_a_page_of_thirty_thousand_words_is_cut_to_its_budget(run, tmp_path, wor
     file.write_bytes(full_page(words, said))
     reply = json.dumps(dict(json.loads(FOUND), view={"line": 1}))
     with fake.FakeServer("openai", answer=lambda body: reply) as server:
-        code, _, err = run("ask", file, "-q", "What?", "--client", "print", "--base-url", server.base_url, "--model",
-                           "m", "--agents", "detail_reader", "--max-steps", 1, "--print", "text",
+        code, _, err = run("ask", file, "-q", "What?", "--client", "text", "--base-url", server.base_url, "--model",
+                           "m", "--agents", "detail_reader", "--max-steps", 1, "--text-source", "text",
                            "--page-tokens", 400)
         sent = json.dumps(server.requests[0]["body"]["messages"])
     assert code == 0 and shown in sent and len(sent) < 8000, err
@@ -501,14 +503,14 @@ class Typed:
     print = "text"
     page, sizes = typed_page(REPORT), []
 
-    def read(self, items, print=None):
+    def read(self, items, text_source=None):
         self.sizes += [im.size for im in items]
         return [self.page] * len(items)
 
 
 def counted(words, **options):
-    "A mind that says one thing, behind print."
-    return PrintClient(ScriptedClient(["Answer: 7"], cycle=True), words=words, **options)
+    "A llm that says one thing, behind print."
+    return TextClient(ScriptedClient(["Answer: 7"], cycle=True), words=words, **options)
 
 
 @pytest.mark.parametrize("method", ["direct", {"type": "cosee", "agents": ["detail_reader"], "max_steps": 1}])
@@ -526,18 +528,19 @@ def test_a_budget_takes_print_away_and_no_pixels(method):
 
 def test_beside_images_print_is_taken_away_first():
     page = Image.new("RGB", (1240, 1754), "white")
-    task = Task([page], "What is the price?", Sight(ScriptedClient([]), beside=True, words=Typed()), Ledger(3200))
+    both = MultimodalClient(ScriptedClient([]), keep_images=True, words=Typed())
+    task = Task([page], "What is the price?", both, Ledger(3200))
     assert task.fit([("Answer.", 64)]) and task.client.page_tokens < 1500 and task.images == [page]
-    task = Task([page], "What is the price?", Sight(ScriptedClient([]), beside=True, words=Typed()), Ledger(1200))
+    task = Task([page], "What is the price?", both, Ledger(1200))
     assert task.fit([("Answer.", 64)]) and task.client.page_tokens == 100 and task.images[0].width < 1240
     assert task.price("Answer.") <= 1200
 
 
 def test_another_bound_keeps_what_stands_around_and_what_was_read():
     inner = counted(Typed())
-    lean = less_print(RetryingClient(Sight(inner.mind, images=False, words=inner.words)), 300)
+    lean = with_page_tokens(RetryingClient(MultimodalClient(inner.llm, images=False, words=inner.words)), 300)
     assert isinstance(lean, RetryingClient) and lean.page_tokens == 300 and lean.words is inner.words
-    assert less_print(plain := ScriptedClient([]), 300) is not inner and less_print(plain, 300) is plain
+    assert with_page_tokens(plain := ScriptedClient([]), 300) is not inner and with_page_tokens(plain, 300) is plain
 
 
 def test_every_gate_is_offered_by_every_door():

@@ -24,9 +24,9 @@ from cosee.utils.boxes import thousandths_around
 from cosee.controller import CoSeeController
 from cosee.eval.baselines import direct_answer, direct_method, single_agent_cot
 from cosee.eval.task import Task
-from cosee.minds.client import PrintClient
+from cosee.models.text_client import TextClient
 from cosee.text.linearization import Form, Line, Word, layout, write_page
-from cosee.minds.pointing import boxes_for_lines, find_words, lines_for_boxes, role_examples
+from cosee.models.text_prompts import boxes_for_lines, find_words, lines_for_boxes, role_examples
 from cosee.models.client import build_messages, page_request, prompt_text
 from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient
@@ -59,9 +59,9 @@ def written(said): return said if isinstance(said, str) else json.dumps(said)
 
 
 def scripted(*replies, **options):
-    "A client whose mind says these things, and the mind."
-    mind = ScriptedClient([written(r) for r in replies])
-    return PrintClient(mind, words=WORDS, **{"form": "cells", **options}), mind
+    "A client whose llm says these things, and the llm."
+    llm = ScriptedClient([written(r) for r in replies])
+    return TextClient(llm, words=WORDS, **{"form": "cells", **options}), llm
 
 
 def number(client, text, pages=PAGES):
@@ -72,9 +72,9 @@ def number(client, text, pages=PAGES):
 # --- what is shown ---
 
 def test_print_stands_where_pictures_were_and_no_picture_is_left():
-    client, mind = scripted("Answer: 8.00")
+    client, llm = scripted("Answer: 8.00")
     client.chat(build_messages(PAGES, "How much?", "a board", "a role"))
-    first, last = mind.calls[0]["messages"]
+    first, last = llm.calls[0]["messages"]
     blocks = last["content"]
     assert first["role"] == "system" and {b["type"] for b in blocks} == {"text"}
     assert [b["text"].split("\n")[0] for b in blocks[:3]] == ["=== Page 1 ===", "=== Page 2 ===", "=== Page 3 ==="]
@@ -92,7 +92,7 @@ def test_thumbnails_are_not_read():
     words = ByWidth(w100=typed_page(RECEIPT))
     pages = [{"type": "image", "image": PAGES[0], "page": 1, "max_pixels": 4096},
              {"type": "image", "image": PAGES[0], "page": 9}]
-    shown = PrintClient(ScriptedClient([]), words=words).shown(raw([{"role": "user", "content": pages}]))
+    shown = TextClient(ScriptedClient([]), words=words).shown(raw([{"role": "user", "content": pages}]))
     assert {l.page for l in shown.lines} == {9}
 
 
@@ -105,9 +105,9 @@ def test_what_the_budget_does_not_cover_is_named():
 @pytest.mark.slow
 def test_a_page_of_thirty_thousand_words_is_cut_before_the_mind_sees_it():
     page = typed_page("\n".join(" ".join(f"w{i}x{j}" for j in range(10)) for i in range(3000)))
-    client = PrintClient(ScriptedClient([]), words=ByWidth(w100=page), page_tokens=1000)
+    client = TextClient(ScriptedClient([]), words=ByWidth(w100=page), page_tokens=1000)
     shown = client.shown(page_request(PAGES[:1], "What?"))
-    assert client.mind.estimate(raw(shown.messages)).prompt_tokens < 1100
+    assert client.llm.estimate(raw(shown.messages)).prompt_tokens < 1100
     assert "lines of this page are left out" in prompt_text(shown.messages)
 
 
@@ -127,7 +127,7 @@ def test_every_form_numbers_its_lines_without_a_gap(form: Form):
 # --- where it points ---
 
 def test_no_prompt_of_any_role_speaks_of_boxes_and_every_schema_of_lines():
-    for agent in with_tools(team(PrintClient(ScriptedClient([]), words=WORDS))):
+    for agent in with_tools(team(TextClient(ScriptedClient([]), words=WORDS))):
         shown = agent.qwen_client.shown(agent.request(PAGES, "What?", Board()))
         assert "bbox" not in prompt_text(shown.messages) and '"line": line number' in prompt_text(shown.messages)
     for kinds in (SCANNER_ACTIONS, READER_ACTIONS, CHECKER_ACTIONS):
@@ -157,7 +157,7 @@ def box_of(client):
 def test_the_box_is_that_of_the_words(line, answer, page, words):
     client, _ = scripted()
     lines = client.shown(page_request(PAGES, "")).lines
-    client.mind = ScriptedClient([json.dumps(propose(number(client, line), answer))])
+    client.llm = ScriptedClient([json.dumps(propose(number(client, line), answer))])
     view = box_of(client)
     want = [w.bbox for l in lines if l.page == page for w in l.words if w.text in words.split()]
     x0, y0, x1, y1 = zip(*want, strict=True)
@@ -168,7 +168,7 @@ def test_the_box_is_that_of_the_words(line, answer, page, words):
 def test_a_page_without_print_is_pointed_at_as_a_whole():
     client, _ = scripted()
     last = client.shown(page_request(PAGES, "")).lines[-1]
-    client.mind = ScriptedClient([json.dumps(propose(last.id, "a picture of a ship"))])
+    client.llm = ScriptedClient([json.dumps(propose(last.id, "a picture of a ship"))])
     assert box_of(client) == {"page": 3, "bbox_2d": [0, 0, 1000, 1000]}
 
 
@@ -207,7 +207,7 @@ def random_mind(tmp_path_factory):
 
 @pytest.mark.slow
 def test_random_actions_of_every_role_are_valid_and_each_box_is_one_of_print(random_mind):
-    client = PrintClient(random_mind, words=WORDS)
+    client = TextClient(random_mind, words=WORDS)
     lines, counts = client.shown(page_request(PAGES, "")).lines, {}
     allowed = {(l.page, tuple(thousandths_around(l.bbox))) for l in lines}
     singles = {(l.page, tuple(thousandths_around(w.bbox))) for l in lines for w in l.words}
@@ -227,7 +227,7 @@ def paid(usage): return usage.prompt_tokens - usage.cached_tokens
 
 
 def test_the_second_agent_of_an_episode_pays_a_seventh_of_the_first(random_mind):
-    client = PrintClient(random_mind, words=ByWidth(w100=typed_page(RECEIPT * 12)), page_tokens=4000)
+    client = TextClient(random_mind, words=ByWidth(w100=typed_page(RECEIPT * 12)), page_tokens=4000)
     for shared in (None, "#1 [scanner] page 1: CORNER SHOP LTD stands at the top"):
         usages = []
         for agent in team(client):
@@ -237,7 +237,7 @@ def test_the_second_agent_of_an_episode_pays_a_seventh_of_the_first(random_mind)
 
 
 def test_ten_questions_about_a_document_cost_a_third_of_ten_documents(random_mind):
-    client = PrintClient(random_mind, words=ByWidth(w100=typed_page(RECEIPT), w200=typed_page(LETTER)))
+    client = TextClient(random_mind, words=ByWidth(w100=typed_page(RECEIPT), w200=typed_page(LETTER)))
     questions = [f"What is the name of shop {i}?" for i in range(10)]
     costs = [Task(PAGES[:2], q, client).run(direct_method, max_new_tokens=4)["usage"] for q in questions]
     apart = sum(c["prompt_tokens"] for c in costs)
@@ -253,26 +253,26 @@ def test_an_episode_runs_on_a_server_that_reads_text_alone():
         if '"HYPOTHESIZE"' in schema: return "Sure!\n" + json.dumps(propose("[5]", "8.00"))
         return json.dumps({"action": "INSPECT", "view": {"line": 1}, "content": "CORNER SHOP LTD", "tags": []})
     with fake.FakeServer("openai", answer=answer) as server:
-        client = PrintClient(OpenAIVLMClient("m", base_url=server.base_url), words=WORDS)
+        client = TextClient(OpenAIVLMClient("m", base_url=server.base_url), words=WORDS)
         episode = CoSeeController(team(client), max_steps=1).run(PAGES, "What is the total?")
     assert episode["answer"] == "8.00" and episode["evidence"][0]["page"] == 1
 
 
 def test_baselines_get_their_lines_as_they_were_written():
-    client, mind = scripted("Answer: 8.00", "It stands on page 1.\nPage: 1\nAnswer: 8.00\nConfidence: 0.9")
+    client, llm = scripted("Answer: 8.00", "It stands on page 1.\nPage: 1\nAnswer: 8.00\nConfidence: 0.9")
     assert direct_answer(client, PAGES, "What is the total?") == "8.00"
     assert single_agent_cot(client, PAGES, "What is the total?") == "8.00"
-    assert all("TOTAL" in prompt_text(c["messages"]) for c in mind.calls)
+    assert all("TOTAL" in prompt_text(c["messages"]) for c in llm.calls)
 
 
 def test_a_prompt_for_nothing_but_the_answer_asks_for_a_line_and_becomes_page_and_answer():
-    client, mind = scripted({"line": 5, "answer": "12 May 2021"})
+    client, llm = scripted({"line": 5, "answer": "12 May 2021"})
     task = Task(PAGES, "When does it leave?", client)
     found = task.run(direct_method)
     assert (found["answer"], found["page"]) == ("12 May 2021", 2)
     shown = client.shown(page_request(PAGES, ""))
-    assert mind.calls[0]["schema"]["properties"]["line"]["maximum"] == len(shown.lines)
-    assert "the answer alone" not in prompt_text(mind.calls[0]["messages"])
+    assert llm.calls[0]["schema"]["properties"]["line"]["maximum"] == len(shown.lines)
+    assert "the answer alone" not in prompt_text(llm.calls[0]["messages"])
 
 
 DATED = """
@@ -291,10 +291,10 @@ PAID              8.00
     ("date of the receipt", ["12/04/2021"]), ("total amount", ["2.00", "8.00"]),
     ("order number", ["139386-X", "20177"])])
 def test_an_answer_of_a_kind_that_is_named_can_only_be_one_that_is_printed(what, offered):
-    mind = ScriptedClient([json.dumps({"answer": offered[-1]})])
-    client = PrintClient(mind, words=ByWidth(w100=typed_page(DATED)))
+    llm = ScriptedClient([json.dumps({"answer": offered[-1]})])
+    client = TextClient(llm, words=ByWidth(w100=typed_page(DATED)))
     found = Task(PAGES[:1], f"What is the {what}?", client).run(direct_method)
-    answer = mind.calls[0]["schema"]["properties"]["answer"]
+    answer = llm.calls[0]["schema"]["properties"]["answer"]
     assert answer["enum"][:len(offered)] == offered and answer["enum"][-1] == "not answerable"
     assert (found["answer"], found["page"]) == (offered[-1], 1) and found["evidence"][0]["bbox"]
 
@@ -314,10 +314,10 @@ def test_a_sentence_in_an_action_is_taken_at_its_printed_value(said, question, a
 
 @pytest.mark.parametrize("role, actions", [("detail_reader", READER_ACTIONS), ("cross_checker", CHECKER_ACTIONS)])
 def test_actions_too_answer_what_names_its_kind_by_what_is_printed(role, actions):
-    client, mind = scripted(propose(1, "8.00"))
+    client, llm = scripted(propose(1, "8.00"))
     agent, = team(client, [role])
     agent.act(PAGES, "What is the total amount?", Board())
-    asked = json.dumps(mind.calls[-1]["schema"])
+    asked = json.dumps(llm.calls[-1]["schema"])
     assert '"answer": {"type": "string", "enum": ["3.40", "8.00", "10.00", "not answerable"]}' in asked
 
 
@@ -334,9 +334,9 @@ def test_examples_stand_between_what_all_roles_share_and_the_pages():
 @pytest.mark.parametrize("question", ["When was it founded?", "Who paid?", "How much was paid?",
                                       "What is the e-mail address?", "In which year did it open?"])
 def test_a_question_that_names_no_kind_is_answered_freely(question):
-    mind = ScriptedClient([json.dumps({"answer": "not answerable"})])
-    Task(PAGES[:1], question, PrintClient(mind, words=ByWidth(w100=typed_page(DATED)))).run(direct_method)
-    assert mind.calls[0]["schema"]["properties"] == {"answer": {"type": "string", "minLength": 1, "maxLength": 200}}
+    llm = ScriptedClient([json.dumps({"answer": "not answerable"})])
+    Task(PAGES[:1], question, TextClient(llm, words=ByWidth(w100=typed_page(DATED)))).run(direct_method)
+    assert llm.calls[0]["schema"]["properties"] == {"answer": {"type": "string", "minLength": 1, "maxLength": 200}}
 
 
 def test_of_two_places_with_the_same_words_the_one_that_the_question_speaks_of_is_taken():
@@ -344,7 +344,7 @@ def test_of_two_places_with_the_same_words_the_one_that_the_question_speaks_of_i
     rows = [l for l in write_page(layout(page), 1, "plain").lines if l.text.endswith("8.00")]
     boxes = []
     for asked in ("What is the total amount?", "Which amount was paid?"):
-        client = PrintClient(ScriptedClient([json.dumps({"answer": "8.00"})]), words=ByWidth(w100=page))
+        client = TextClient(ScriptedClient([json.dumps({"answer": "8.00"})]), words=ByWidth(w100=page))
         boxes.append(Task(PAGES[:1], asked, client).run(direct_method)["evidence"][0]["bbox"])
     for box, row in zip(boxes, rows, strict=True): assert abs(box[1] - row.bbox[1]) < .002
 
@@ -352,7 +352,7 @@ def test_of_two_places_with_the_same_words_the_one_that_the_question_speaks_of_i
 def test_of_a_long_page_the_rows_that_a_question_speaks_of_are_shown():
     rows = [f"section {i} speaks of other things at length" for i in range(200)]
     rows[150:150] = ["warranty of the device", "it ends after 30 months"]
-    client = PrintClient(ScriptedClient([]), words=ByWidth(w100=typed_page("\n".join(rows))), page_tokens=100)
+    client = TextClient(ScriptedClient([]), words=ByWidth(w100=typed_page("\n".join(rows))), page_tokens=100)
     for asked in ("How long is the warranty?", "What?"):
         text = prompt_text(client.shown(page_request(PAGES[:1], asked)).messages)
         assert ("30 months" in text) == ("warranty" in asked) and "are left out, from" in text
@@ -360,7 +360,7 @@ def test_of_a_long_page_the_rows_that_a_question_speaks_of_are_shown():
 
 
 def test_what_follows_the_pages_is_short_in_every_role():
-    client = PrintClient(ScriptedClient([]), words=WORDS)
+    client = TextClient(ScriptedClient([]), words=WORDS)
     for agent in team(client):
         shown = client.shown(agent.request(PAGES, "What?", Board())).messages
         assert "REVISE" in str(shown[0]["content"]) and len(shown[1]["content"][-1]["text"]) < 600
@@ -368,11 +368,11 @@ def test_what_follows_the_pages_is_short_in_every_role():
 
 def test_a_zoomed_place_is_read_and_pointed_at():
     crop = ByWidth(w100=typed_page(RECEIPT), w200=typed_page(LETTER), w300=EMPTY)
-    mind = ScriptedClient([])
-    client = PrintClient(mind, words=crop)
+    llm = ScriptedClient([])
+    client = TextClient(llm, words=crop)
     total = number(client, "TOTAL", PAGES[:1])
     replies = [{"tool": "zoom", "args": {"line": total}}, propose(total, "8.00")]
-    client.mind = ScriptedClient([json.dumps(r) for r in replies])
+    client.llm = ScriptedClient([json.dumps(r) for r in replies])
     agent = with_tools(team(client, ["detail_reader"]))[0]
     act = agent.act(PAGES[:1], "What is the total?", Board())
     assert [t["tool"] for t in act["tools"]] == ["zoom"] and act["tools"][0]["page"] == 1
@@ -384,35 +384,35 @@ def test_a_zoomed_place_is_read_and_pointed_at():
 
 def test_a_page_that_cannot_be_read_leaves_the_other_prompts():
     class Torn(ByWidth):
-        def read(self, items, print=None):
+        def read(self, items, text_source=None):
             if any(im.width == 300 for im in items): raise OSError("torn")
             return super().read(items)
-    client = PrintClient(ScriptedClient(["one", "two"]), words=Torn(w100=typed_page(RECEIPT)))
+    client = TextClient(ScriptedClient(["one", "two"]), words=Torn(w100=typed_page(RECEIPT)))
     replies = chat_many(client, [build_messages([im], "") for im in (PAGES[0], PAGES[2], PAGES[0])], errors="return")
     assert [str(r) for r in replies] == ["one", "torn", "two"]
 
 
 def test_print_beside_the_picture_is_counted_and_boxes_stay_those_of_the_model():
     said = {"action": "INSPECT", "view": {"page": 1, "bbox_2d": [1, 2, 30, 40]}, "content": "x", "tags": []}
-    client, mind = scripted(said, beside=True)
+    client, llm = scripted(said, keep_images=True)
     act = team(client, ["scanner"])[0].act(PAGES[:1], "What?", Board())
-    kinds = [b["type"] for b in mind.calls[0]["messages"][0]["content"]]
+    kinds = [b["type"] for b in llm.calls[0]["messages"][0]["content"]]
     assert kinds[:2] == ["image", "text"] and act["view"]["bbox"] == (.001, .002, .03, .04)
-    assert "bbox_2d" in prompt_text(mind.calls[0]["messages"]) and "[1]" not in prompt_text(mind.calls[0]["messages"])
+    assert "bbox_2d" in prompt_text(llm.calls[0]["messages"]) and "[1]" not in prompt_text(llm.calls[0]["messages"])
     plain = page_request(PAGES[:1], "What?")
-    assert client.estimate(plain).text_tokens > mind.estimate(plain).text_tokens
+    assert client.estimate(plain).text_tokens > llm.estimate(plain).text_tokens
 
 
 # --- by name ---
 
 def test_the_client_print_by_name(tmp_path):
-    with pytest.raises(ValueError, match="needs a language model: a GGUF file as model_path"): make_client("print")
-    client = make_client("print", mind="scripted", replies=["Answer: 1"], form="grid", page_tokens=99)
-    assert (client.form, client.page_tokens, client.name) == ("grid", 99, "print+scripted")
+    with pytest.raises(ValueError, match="needs a language model: a GGUF file as model_path"): make_client("text")
+    client = make_client("text", llm="scripted", replies=["Answer: 1"], form="grid", page_tokens=99)
+    assert (client.form, client.page_tokens, client.name) == ("grid", 99, "text+scripted")
     with pytest.raises(ValueError, match="form must be one of"):
-        make_client("print", mind="scripted", replies=[""], form="x")
-    server = make_client("print", model="qwen", base_url="http://127.0.0.1:9/v1")
-    assert isinstance(server.mind, OpenAIVLMClient)
+        make_client("text", llm="scripted", replies=[""], form="x")
+    server = make_client("text", model="qwen", base_url="http://127.0.0.1:9/v1")
+    assert isinstance(server.llm, OpenAIVLMClient)
 
 
 WEIGHTS = os.environ.get("COSEE_GGUF", "")
@@ -423,7 +423,7 @@ WEIGHTS = os.environ.get("COSEE_GGUF", "")
                                               ("When does order 4711 leave?", "12 May 2021")])
 def test_real_episodes(question, answer):
     from cosee.models.gguf_client import GgufClient
-    client = PrintClient(GgufClient(WEIGHTS), words=WORDS)
+    client = TextClient(GgufClient(WEIGHTS), words=WORDS)
     episode = CoSeeController(team(client), max_steps=1).run(PAGES[:2], question)
     assert episode["answer"] and episode["evidence"], answer
 
@@ -431,7 +431,7 @@ def test_real_episodes(question, answer):
 # --- how sure it is ---
 
 class Telling(ScriptedClient):
-    "A scripted mind that knows how probable its tokens were: at the first of the answer it was torn."
+    "A scripted llm that knows how probable its tokens were: at the first of the answer it was torn."
     logprobs, no = True, 0.
 
     def send(self, messages, schema=None, **params):
@@ -445,9 +445,9 @@ class Telling(ScriptedClient):
 
 def told(no, **options):
     "What one call makes of an answer, where a refusal was so probable."
-    mind = Telling([json.dumps({"answer": "8.00"})])
-    mind.no = no
-    return Task(PAGES, "How much is it?", PrintClient(mind, words=WORDS, **options)).run(direct_method)
+    llm = Telling([json.dumps({"answer": "8.00"})])
+    llm.no = no
+    return Task(PAGES, "How much is it?", TextClient(llm, words=WORDS, **options)).run(direct_method)
 
 
 def test_an_answer_is_as_sure_as_a_refusal_was_improbable():
@@ -462,6 +462,6 @@ def test_an_answer_that_is_too_doubtful_is_not_given():
 
 
 def test_a_mind_that_does_not_say_how_probable_its_tokens_were_is_not_asked_and_states_no_confidence():
-    client, mind = scripted({"answer": "8.00"})
+    client, llm = scripted({"answer": "8.00"})
     assert Task(PAGES, "How much is it?", client).run(direct_method)["confidence"] is None
-    assert "top_logprobs" not in mind.calls[0]
+    assert "top_logprobs" not in llm.calls[0]
