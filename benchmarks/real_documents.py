@@ -346,7 +346,7 @@ def arguments():
         p.add_argument(f"--{name}", type=Path, default=os.environ.get(f"COSEE_{name.upper()}"), help="where it lies")
     p.add_argument("--reader", action="append", help="ocr, text, or a client's name; more than once for several")
     p.add_argument("--gguf", type=Path, action="append", default=[], help="a language model")
-    p.add_argument("--form", action="append", help="how the text is written, see write_page; more than once for several")
+    p.add_argument("--form", action="append", help="how the text is written, see write_page; more than once: several")
     p.add_argument("--third", default="0", choices=["0", "1", "2", "all"], help="which documents")
     p.add_argument("--limit", type=int, default=None, help="most documents of a set")
     p.add_argument("--questions", type=int, default=None, help="most questions of a set")

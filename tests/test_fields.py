@@ -208,7 +208,7 @@ SPARSE = "Northern Broadcast Group\nInvoice number   A-2291\nGross total   21.60
 
 class Typed:
     "A reader of typed pages."
-    print = "auto"
+    text_source = "auto"
 
     def __init__(self, texts): self.pages = [typed_page(t) for t in texts]
 

@@ -124,8 +124,8 @@ def test_titles_stand_alone_and_no_two_pages_have_one_name():
 PROMPTS = [("agents:SCANNER_ROLE_PROMPT", "02_agents"), ("agents:DETAIL_READER_ROLE_PROMPT", "02_agents"),
            ("agents:CROSS_CHECKER_ROLE_PROMPT", "02_agents"), ("eval.task:DIRECT_PROMPT", "eval/06_task"),
            ("eval.task:COT_PROMPT", "eval/06_task"), ("eval.judge:JUDGE_PROMPT", "eval/12_judge"),
-           ("minds.pointing:SHARED_PROMPT", "minds/01_pointing"),
-           ("minds.pointing:ANSWER_PROMPT", "minds/01_pointing"),
+           ("models.text_prompts:SHARED_PROMPT", "models/20_text_prompts"),
+           ("models.text_prompts:ANSWER_PROMPT", "models/20_text_prompts"),
            ("planner.planning:PLANNER_PROMPT", "planner/00_planning")]
 PROMPTS += [(f"screen.config:SYSTEM_PROMPTS.{style}", "screen/01_config") for style in ("compact", "computer-use")]
 PROMPTS += [(f"tools.sight:{tool}.description", "tools/05_agent") for tool in ("Zoom", "Ocr", "FindPage", "ReadBoard")]

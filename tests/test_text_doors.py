@@ -500,7 +500,7 @@ REPORT = "\n".join(f"Item {i}: the quantity is {i * 7} and the price {i * 11}.00
 
 class Typed:
     "A reader of pages that gives all of them the same print, and counts how often it is asked."
-    print = "text"
+    text_source = "text"
     page, sizes = typed_page(REPORT), []
 
     def read(self, items, text_source=None):

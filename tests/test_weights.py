@@ -442,7 +442,7 @@ def test_what_stands_before_a_part_is_heard(home, capsys):
 def test_show_takes_a_name_of_the_table(hub, home, monkeypatch, capsys):
     assert main(["models", "show", "small"]) == 0
     out, err = capsys.readouterr()
-    assert "--client print --model-path small" in out and "cosee models fetch small gets them" in err
+    assert "--client text --model-path small" in out and "cosee models fetch small gets them" in err
     path = fetch_weights("small", weights_folder() / "small")
     assert main(["models", "show", "small", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -15,7 +15,7 @@ class InOrder(TextExtractor):
 
 class ByWidth:
     "Knows pages of print by the width of their image (`w100=...`), and counts how often it is asked."
-    print = "auto"
+    text_source = "auto"
 
     def __init__(self, **pages): self.pages, self.asked = {int(k[1:]): v for k, v in pages.items()}, 0
 

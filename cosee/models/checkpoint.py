@@ -280,9 +280,9 @@ def suited_dtype(
     import torch
     try: stored = stored_tensors(folder)
     except ModelError: return 'auto'   # loading tells what is wrong
-    half = stored['BF16'] + stored['F16'] > stored.total() / 2
     if device == 'auto': device = 'cuda' if torch.cuda.is_available() else 'cpu'
-    return torch.float32 if half and not _computes_bfloat16(str(device)) else 'auto'
+    slow = stored['F16'] * (str(device) == 'cpu') + stored['BF16'] * (not _computes_bfloat16(str(device)))
+    return torch.float32 if slow > stored.total() / 2 else 'auto'
 
 # %% ../../nbs/local/01_checkpoint.ipynb #31106987
 def _from_disk(folder: Path, **kwargs) -> tuple[Any, Any]:

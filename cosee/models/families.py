@@ -33,6 +33,7 @@ class Family:
     transcribes: bool = False   # was it trained to turn a page into text, and for little else?
     source: str = ''            # where that is said
     places: bool = False        # does it write places as tokens of their own, such as <|LOC_100|>?
+    by_page: bool = False       # are its tokens known by sizes alone, and is each page seen by itself?
 
 # %% ../../nbs/local/02_families.ipynb #0c91b9d0
 _THOUGHTS = '<think>', '</think>'
@@ -43,7 +44,8 @@ def _arxiv(number: str) -> str: return f'https://arxiv.org/abs/{number}'
 
 # %% ../../nbs/local/02_families.ipynb #8a959b33
 FAMILIES: Registry[Family] = Registry('architecture', dict(
-    qwen3_vl=Family('Qwen3-VL', 'prefix', 'thousandths', draft=_THOUGHTS, source=_arxiv('2511.21631')),
+    qwen3_vl=Family('Qwen3-VL', 'prefix', 'thousandths', draft=_THOUGHTS, source=_arxiv('2511.21631'),
+                    by_page=True),
     qwen3_vl_moe=Family('Qwen3-VL, mixture of experts', 'prefix', 'thousandths', draft=_THOUGHTS,
                         source=_arxiv('2511.21631')),
     qwen3_5=Family('Qwen3.5', 'copy', 'thousandths', _QUIET, _THOUGHTS,

@@ -121,7 +121,7 @@ class GgufHeader:
 
     @property
     def is_projector(self) -> bool:
-        "Is it the vision tower of a model that lies in another file?"
+        "Is it the vision encoder of a model that lies in another file?"
         return self.architecture == 'clip'
 
     @property

@@ -118,7 +118,7 @@ def _add_text(writer: Any, text: dict[str, Any], deep: list[int]):
     writer.add_num_deepstack_layers(len(deep))
 
 def _add_vision(writer: Any, vision: dict[str, Any], deep: list[int]):
-    "Measures of the vision tower"
+    "Measures of the vision encoder"
     side = round(vision['num_position_embeddings'] ** .5) * vision['patch_size']
     whole = {'image_size': side, 'patch_size': vision['patch_size'], 'embedding_length': vision['hidden_size'],
              'feed_forward_length': vision['intermediate_size'], 'projection_dim': vision['out_hidden_size'],

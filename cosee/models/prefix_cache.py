@@ -25,7 +25,7 @@ __all__ = ['Kept', 'Features', 'encode_pages', 'Prefix', 'best_suffix', 'Store',
 # %% ../../nbs/local/07_prefix_cache.ipynb #d93b3968
 @dataclass(eq=False)
 class Features:
-    "What the vision tower makes of one picture."
+    "What the vision encoder makes of one picture."
     embeddings: Tensor      # as the text model reads it, shape (tokens, size)
     deepstack: list[Tensor] # the same for each of its first layers
 
@@ -254,7 +254,7 @@ def _pictures_between(model, inputs, start: int, length: int) -> range:
     return range(whole(start), whole(length))
 
 def _features(model, inputs, which: range, see: Optional[Callable[[int], Features]]) -> list[Features]:
-    "What the vision tower makes of some pictures that follow each other"
+    "What the vision encoder makes of some pictures that follow each other"
     if see is not None: return [see(i) for i in which]
     grids = inputs['image_grid_thw']
     first, last = (int(grids[:i].prod(-1).sum()) for i in (which.start, which.stop))
@@ -289,7 +289,7 @@ def prefill(
     inputs,      # input_ids, mm_token_type_ids, image_grid_thw; pixel_values too, unless `see` is given
     length: int, # tokens that belong to the prefix
     base: Optional[Prefix] = None, # prefix with which they begin, if it is known; not changed
-    see: Optional[Callable[[int], Features]] = None # gives what the vision tower makes of a picture, from 0
+    see: Optional[Callable[[int], Features]] = None # gives what the vision encoder makes of a picture, from 0
 ) -> Prefix:
     "Compute the first `length` tokens of a prompt, pages included."
     positions, _ = model.model.get_rope_index(

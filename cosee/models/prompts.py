@@ -4,7 +4,7 @@
 
 # %% ../../nbs/local/05_prompts.ipynb #2eb6c086
 from __future__ import annotations
-import hashlib, threading
+import hashlib, json, threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ from ..utils.files import image_hash
 # %% auto #0
 __all__ = ['Size', 'MIN_PIXELS', 'MAX_PIXELS', 'TemplateBlock', 'TemplateMessage', 'Boundary', 'Seen', 'page_size', 'page_image',
            'scaled', 'leading_images', 'template_messages', 'Prompt', 'shared_length', 'make_prompt', 'inputs_of',
-           'token_inputs', 'picture_inputs', 'page_picture', 'KeptPictures', 'picture_tokens', 'local_prompt']
+           'page_boundaries', 'token_inputs', 'picture_inputs', 'page_picture', 'KeptPictures', 'picture_tokens',
+           'local_prompt']
 
 # %% ../../nbs/local/05_prompts.ipynb #a402d233
 if TYPE_CHECKING: from PIL.Image import Image
@@ -181,6 +182,23 @@ def inputs_of(
         messages, tokenize=True, add_generation_prompt=True, return_tensors='pt', return_dict=True,
         sanitize_control_tokens=True, processor_kwargs=dict(do_resize=False))
 
+# %% ../../nbs/local/05_prompts.ipynb #ac730002
+def page_boundaries(
+    processor,     # of the checkpoint
+    prompt: Prompt # of `make_prompt`; keeps them, and what each picture is
+) -> tuple[Boundary, ...]: # for each picture, in order
+    "Name the beginnings of a prompt, up to the end of each picture."
+    if not prompt.ends: return ()
+    settings = json.dumps(processor.image_processor.to_dict(), sort_keys=True, default=str)
+    prompt.pictures = tuple((size, image_hash(im), settings)
+                            for size, im in zip(prompt.sizes, prompt.images, strict=True))
+    seen, names = hashlib.sha256(settings.encode()), list[str]()
+    for start, end, (size, pixels, _) in zip((0, *prompt.ends[:-1]), prompt.ends, prompt.pictures, strict=True):
+        seen.update(repr((size, prompt.ids[start:end], pixels)).encode())
+        names.append(seen.hexdigest())
+    prompt.boundaries = tuple(zip(prompt.ends, names, strict=True))
+    return prompt.boundaries
+
 # %% ../../nbs/local/05_prompts.ipynb #fc2cb3e8
 def token_inputs(
     processor,     # of the checkpoint
@@ -197,7 +215,7 @@ def picture_inputs(
     image: Image, # as given
     size: Size    # that the model sees
 ) -> dict[str, Any]: # pixel_values and image_grid_thw as tensors
-    "One picture as the vision tower takes it."
+    "One picture as the vision encoder takes it."
     found = processor.image_processor(images=[scaled(image, size)], do_resize=False, return_tensors='pt')
     return {name: found[name] for name in ('pixel_values', 'image_grid_thw')}
 

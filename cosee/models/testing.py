@@ -59,7 +59,7 @@ class ScriptedClient(VLMClient):
 
 # %% ../../nbs/models/14_testing.ipynb #ec4a5344
 class VisionSize(TypedDict):
-    "The vision tower, as the configuration of Qwen3-VL has it."
+    "The vision encoder, as the configuration of Qwen3-VL has it."
     hidden_size: int
     depth: int
     num_heads: int
@@ -86,7 +86,7 @@ SIZES: dict[str, ModelSize] = {
         hidden=512, layers=8, heads=8, kv_heads=2, head_dim=64, inner=2048,
         vision=VisionSize(hidden_size=192, depth=3, num_heads=3, intermediate_size=768,
                           deepstack_visual_indexes=[0, 1, 2])),
-    'wide': ModelSize(   # layers of the 2B model, four of 28, and four of the 24 of its tower
+    'wide': ModelSize(   # layers of the 2B model, four of 28, and four of the 24 of its vision encoder
         hidden=2048, layers=4, heads=16, kv_heads=8, head_dim=128, inner=6144,
         vision=VisionSize(hidden_size=1024, depth=4, num_heads=16, intermediate_size=4096,
                           deepstack_visual_indexes=[0, 1, 2])),
@@ -222,13 +222,13 @@ class _Size:
         return dict(hidden_size=self.hidden, intermediate_size=self.inner, num_hidden_layers=3, num_attention_heads=4,
                     num_key_value_heads=2, initializer_range=.15, max_position_embeddings=32768) | more
 
-    def tower(self, **more) -> dict[str, Any]:
-        "Of a vision tower as CLIP and SigLIP have it"
+    def vision_encoder(self, **more) -> dict[str, Any]:
+        "Of a vision encoder as CLIP and SigLIP have it"
         return dict(hidden_size=self.hidden // 2, intermediate_size=self.hidden, num_hidden_layers=2,
                     num_attention_heads=2, initializer_range=.15) | more
 
     def deep_tower(self, **more) -> dict[str, Any]:
-        "Of a vision tower as Qwen and GLM have it"
+        "Of a vision encoder as Qwen and GLM have it"
         return dict(hidden_size=self.hidden // 2, intermediate_size=self.hidden, depth=2, num_heads=2,
                     out_hidden_size=self.hidden, initializer_range=.15) | more
 
@@ -321,7 +321,7 @@ def _internvl(s: _Size) -> Made:
                      video_token='<video>')
     config = t.AutoConfig.for_model(
         'internvl', text_config=dict(model_type='qwen2') | s.text(vocab_size=len(tok)),
-        vision_config=s.tower(image_size=[112, 112], patch_size=[14, 14]), image_seq_length=16,
+        vision_config=s.vision_encoder(image_size=[112, 112], patch_size=[14, 14]), image_seq_length=16,
         image_token_id=tok.convert_tokens_to_ids('<IMG_CONTEXT>'))
     images = t.models.got_ocr2.GotOcr2ImageProcessorPil(size=dict(height=112, width=112), crop_to_patches=True,
                                                        min_patches=1, max_patches=4)
@@ -338,7 +338,7 @@ def _of_tiles(kind: str, s: _Size) -> Made:
     tok = _tokenizer('<image>', '<fake_token_around_image>', '<global-img>', '<end_of_utterance>', '<video>', *_TILES)
     config = t.AutoConfig.for_model(
         kind, text_config=dict(model_type='llama') | s.text(vocab_size=len(tok), pad_token_id=tok.pad_token_id),
-        vision_config=s.tower(image_size=64, patch_size=8), scale_factor=2, pad_token_id=tok.pad_token_id,
+        vision_config=s.vision_encoder(image_size=64, patch_size=8), scale_factor=2, pad_token_id=tok.pad_token_id,
         image_token_id=tok.convert_tokens_to_ids('<image>'))
     sizes: dict[str, Any] = dict(size=dict(longest_edge=128), max_image_size=dict(longest_edge=64))
     shared: dict[str, Any] = dict(tokenizer=tok, image_seq_len=16,
@@ -365,7 +365,8 @@ def _gemma3(s: _Size) -> Made:
     text = s.text(vocab_size=len(tok), head_dim=s.head, query_pre_attn_scalar=s.head, num_hidden_layers=4,
                   sliding_window=24, layer_types=kinds)
     config = t.AutoConfig.for_model(
-        'gemma3', text_config=text, vision_config=s.tower(image_size=64, patch_size=8), mm_tokens_per_image=16,
+        'gemma3', text_config=text, mm_tokens_per_image=16,
+        vision_config=s.vision_encoder(image_size=64, patch_size=8),
         boi_token_index=i('<start_of_image>'), eoi_token_index=i('<end_of_image>'),
         image_token_index=i('<image_soft_token>'))
     return config, t.Gemma3Processor(image_processor=t.Gemma3ImageProcessorPil(size=dict(height=64, width=64)),
@@ -379,7 +380,8 @@ def _llava(s: _Size) -> Made:
     pad = tok.convert_tokens_to_ids('<image>')
     config = t.AutoConfig.for_model(
         'llava', text_config=dict(model_type='llama') | s.text(vocab_size=len(tok)), image_token_id=pad,
-        vision_config=dict(model_type='clip_vision_model') | s.tower(image_size=56, patch_size=14, projection_dim=32),
+        vision_config=dict(model_type='clip_vision_model')
+        | s.vision_encoder(image_size=56, patch_size=14, projection_dim=32),
         image_token_index=pad, image_seq_length=16)
     images = t.CLIPImageProcessorPil(size=dict(shortest_edge=56), crop_size=dict(height=56, width=56))
     return config, t.LlavaProcessor(image_processor=images, tokenizer=tok, patch_size=14,
@@ -390,7 +392,8 @@ def _llava(s: _Size) -> Made:
 def _llava_onevision(s: _Size) -> Made:
     t = _transformers()
     tok, grid = _tokenizer('<image>', '<video>'), [[56, 56], [56, 112], [112, 56], [112, 112]]
-    vision = dict(model_type='siglip_vision_model', vision_use_head=False) | s.tower(image_size=56, patch_size=14)
+    vision = dict(model_type='siglip_vision_model', vision_use_head=False)
+    vision |= s.vision_encoder(image_size=56, patch_size=14)
     config = t.AutoConfig.for_model(
         'llava_onevision', text_config=dict(model_type='qwen2') | s.text(vocab_size=len(tok)), vision_config=vision,
         image_token_id=tok.convert_tokens_to_ids('<image>'), video_token_id=tok.convert_tokens_to_ids('<video>'),
@@ -407,7 +410,7 @@ def _mistral3(s: _Size) -> Made:
     t = _transformers()
     tok = _tokenizer('[IMG]', '[IMG_BREAK]', '[IMG_END]')
     text = dict(model_type='mistral') | s.text(vocab_size=len(tok), head_dim=s.head, sliding_window=None)
-    vision = dict(model_type='pixtral') | s.tower(image_size=112, patch_size=14, head_dim=s.head)
+    vision = dict(model_type='pixtral') | s.vision_encoder(image_size=112, patch_size=14, head_dim=s.head)
     config = t.AutoConfig.for_model('mistral3', text_config=text, vision_config=vision, spatial_merge_size=2,
                                     image_token_index=tok.convert_tokens_to_ids('[IMG]'), vision_feature_layer=-1)
     images = t.PixtralImageProcessorPil(size=dict(longest_edge=112), patch_size=28)
@@ -422,7 +425,8 @@ def _lfm2_vl(s: _Size) -> Made:
     text = dict(model_type='lfm2') | s.text(
         vocab_size=len(tok), num_hidden_layers=4, layer_types=['conv', 'full_attention'] * 2,
         block_auto_adjust_ff_dim=False, block_ff_dim=s.inner)
-    vision = dict(model_type='siglip2_vision_model', vision_use_head=False) | s.tower(patch_size=16, num_patches=64)
+    vision = dict(model_type='siglip2_vision_model', vision_use_head=False)
+    vision |= s.vision_encoder(patch_size=16, num_patches=64)
     config = t.AutoConfig.for_model('lfm2_vl', text_config=text, vision_config=vision,
                                     image_token_id=tok.convert_tokens_to_ids('<image>'), projector_hidden_size=64)
     images = t.Lfm2VlImageProcessor(max_image_tokens=32, min_image_tokens=4, tile_size=64, do_image_splitting=False,
@@ -461,7 +465,7 @@ def _paddleocr_vl(s: _Size) -> Made:
     i = tok.convert_tokens_to_ids
     text = s.text(vocab_size=len(tok), head_dim=s.head, pad_token_id=tok.pad_token_id, **_rope(s))
     config = t.AutoConfig.for_model(
-        'paddleocr_vl', text_config=text, vision_config=s.tower(image_size=112, patch_size=14),
+        'paddleocr_vl', text_config=text, vision_config=s.vision_encoder(image_size=112, patch_size=14),
         image_token_id=i('<|IMAGE_PLACEHOLDER|>'), video_token_id=i('<|video_pad|>'),
         vision_start_token_id=i('<|IMAGE_START|>'), vision_end_token_id=i('<|IMAGE_END|>'))
     images = t.PaddleOCRVLImageProcessorPil(size=dict(shortest_edge=28 * 28 * 4, longest_edge=28 * 28 * 64))
@@ -474,7 +478,8 @@ def _granite_docling(s: _Size) -> Made:
     t = _transformers()
     tok = _tokenizer('<image>', '<fake_token_around_image>', '<global-img>', '<end_of_utterance>', *_TILES)
     text = s.text(vocab_size=len(tok), pad_token_id=tok.pad_token_id)
-    vision = s.tower(image_size=64, patch_size=8, out_hidden_size=s.hidden, scale_factor=2, use_fine_route=False)
+    vision = s.vision_encoder(image_size=64, patch_size=8, out_hidden_size=s.hidden, scale_factor=2,
+                              use_fine_route=False)
     config = t.AutoConfig.for_model('granite_docling', text_config=text, vision_config=vision,
                                     pad_token_id=tok.pad_token_id,
                                     image_token_id=tok.convert_tokens_to_ids('<image>'))

@@ -292,13 +292,14 @@ def _writer(options: dict[str, Any], config: Any) -> VLMClient:
 def make_extractor(
     text_source: Way = 'auto',   # see `TextExtractor`
     transcriber: Any = None,     # of 'model': who writes pages down, see `make_transcriber`
-    threads: int = 1,      # as of `TextExtractor`, and so on
+    threads: int = 1,            # as of `TextExtractor`, and so on
     workers: Optional[int] = None,
     max_side: int = 1600,
     cache: Union[str, Path, bool, None] = True
 ) -> TextExtractor:
     "Make the extractor that `text_source` names; raises ValueError for a model that is not named, or not asked."
     if transcriber is None: return TextExtractor(threads, workers, max_side, cache, text_source)
-    if print != 'model': raise ValueError(f"a transcriber is asked with text_source='model' alone, not with {print!r}")
+    if text_source != 'model':
+        raise ValueError(f"a transcriber is asked with text_source='model' alone, not with {text_source!r}")
     if isinstance(transcriber, VLMClient): return Transcriber(transcriber, workers=workers, cache=cache)
     return make_transcriber(transcriber)

@@ -10,18 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
+from .batching import answered
+from .checkpoint import LOCAL, load_model
 from .client import (GEN_DEFAULTS, Message, Outcome, Rendered, Reply, Request, Schema, VLMClient,
                                  build_messages)
-from .usage import Usage
-from .families import REUSES, UNKNOWN, Family, Reuse, family_of, vision_types
-from .prompts import KeptPictures, local_prompt, picture_tokens
-from .reasoning import (MARKS, bare_draft, most_thoughts, split_draft, switched, thinker_of, thinking,
-                                         unwrapped)
-from .checkpoint import LOCAL, load_model
 from .decoding import DecodingRow, PresencePenalty, Sampling, write
+from .families import REUSES, UNKNOWN, Family, Reuse, family_of, vision_types
 from .prompt_lookup import Lookup, Pace
-from .prompts import MAX_PIXELS, Boundary, Prompt
-from .batching import answered
+from .prompts import (MAX_PIXELS, MIN_PIXELS, Boundary, KeptPictures, Prompt, inputs_of, local_prompt,
+                                  make_prompt, page_boundaries, page_size, picture_inputs, picture_tokens,
+                                  token_inputs)
+from .reasoning import (MARKS, bare_draft, most_thoughts, split_draft, switched, thinker_of, thinking,
+                                    unwrapped)
+from .usage import Usage
 from ..utils.registry import need
 
 # %% auto #0
@@ -29,10 +30,10 @@ __all__ = ['GET_ANY', 'TransformersClient', 'ContextOverflow', 'cut', 'Call']
 
 # %% ../../nbs/local/12_transformers_client.ipynb #ab9ec68e
 if TYPE_CHECKING:
-    from cosee.models.prefix_cache import Copied
-    from cosee.models.reasoning import Thinking
+    from collections.abc import Container
     from cosee.models.constrained import GrammarState
-    from cosee.models.prefix_cache import Prefix, PrefixCache
+    from cosee.models.prefix_cache import Copied, Features, Prefix, PrefixCache
+    from cosee.models.reasoning import Thinking
 
 # %% ../../nbs/local/12_transformers_client.ipynb #2936a527
 GET_ANY = 'get the weights of a vision-language model into it, such as with: hf download NAME --local-dir {}'
@@ -41,6 +42,8 @@ GET_ANY = 'get the weights of a vision-language model into it, such as with: hf 
 class TransformersClient(VLMClient):
     "A vision-language model from a local directory; one that cannot be loaded raises `ModelError`."
     name, constrains = 'local', True
+    kinds: Optional[Container[str]] = None  # architectures that it opens; None: all that show pictures
+    get = GET_ANY                           # how to come by the weights, for errors; {} is the directory
 
     def __init__(self,
         model_path: Union[str, Path],  # local directory with weights, tokenizer and processor configuration
@@ -48,32 +51,33 @@ class TransformersClient(VLMClient):
         dtype: str = 'auto',           # 'auto': what the device computes fast; 'bfloat16', 'float16', 'float32'
         load_in_8bit: bool = False,    # quantise to 8 bits
         load_in_4bit: bool = False,    # quantise to 4 bits
-        max_pixels: int = MAX_PIXELS,  # greatest area of a page that the model's own processor is given
+        min_pixels: int = MIN_PIXELS,  # least area of a page; Qwen3-VL's alone are enlarged to it
+        max_pixels: int = MAX_PIXELS,  # greatest area of a page
         page_labels: bool = True,      # write 'Page n:' before each of several pages
         reuse: bool = True,            # compute the pages of a document once, as far as the architecture allows
         cache_bytes: int = 4 * 2**30,  # most memory for what is reused
+        vision_bytes: int = 2**30,     # most memory for pages that went through the vision encoder
         max_rows: int = 16,            # most prompts that are decoded together
         fast_forward: bool = True,     # append tokens that a grammar fixes at once
         lookup: bool = True,           # guess tokens from what was read and written, and check several in one pass
         think_tokens: Optional[int] = None, # most tokens of a draft before each reply; None: none under a schema
-        get: str = GET_ANY,            # how to come by the weights, for errors; {} is the directory
+        get: str = '',                 # in place of the class's own
     ):
         need('a local model', *LOCAL)
-        self._open(model_path, device, dtype, load_in_8bit, load_in_4bit, get, vision_types())
-        self._keep(reuse, cache_bytes, max_rows, fast_forward)
-        self._think(think_tokens)
-        self.page_labels, self.max_pixels, self.min_pixels = page_labels, max_pixels, None
-        self.processor.image_processor = KeptPictures(self.processor.image_processor)
-        self.how: Reuse = 'none'   # how much calls about the same pages share
-        if reuse: self._settle()
-        if lookup and self.how == 'prefix': self.lookup = Lookup({*self.pads}, pace=Pace())
-
-    def _open(self, model_path: Union[str, Path], device: str, dtype: str, load_in_8bit: bool,
-              load_in_4bit: bool, get: str, kinds):
-        "Load the checkpoint, and note what it says of itself"
         self.model_path = str(model_path)
         self.bits = 8 if load_in_8bit else 4 if load_in_4bit else None   # None: as the weights are stored
-        self.model, self.processor = load_model(model_path, device, dtype, load_in_8bit, load_in_4bit, get, kinds)
+        self.model, self.processor = load_model(model_path, device, dtype, load_in_8bit, load_in_4bit,
+                                                get or self.get, self.kinds or vision_types())
+        self._describe()
+        self._think(think_tokens)
+        self.page_labels, self.min_pixels, self.max_pixels = page_labels, min_pixels, max_pixels
+        if self.family.by_page: page_size(32, 32, min_pixels, max_pixels)   # raises where they contradict each other
+        else: self.processor.image_processor = KeptPictures(self.processor.image_processor)
+        self._keep(reuse, cache_bytes, vision_bytes, max_rows, fast_forward)
+        if lookup and self.how == 'prefix': self.lookup = Lookup({*self.pads}, pace=Pace())
+
+    def _describe(self):
+        "Note what the checkpoint says of itself"
         self.family: Family = family_of(self.model.config.model_type)
         self.tokenizer, self.device = self.processor.tokenizer, self.model.device
         self.pads = picture_tokens(self.model.config)
@@ -82,15 +86,19 @@ class TransformersClient(VLMClient):
         ends = self.model.generation_config.eos_token_id
         self.ends = {*(ends if isinstance(ends, list) else [ends]), self.tokenizer.eos_token_id} - {None}
 
-    def _keep(self, reuse: bool, cache_bytes: int, max_rows: int, fast_forward: bool):
+    def _keep(self, reuse: bool, cache_bytes: int, vision_bytes: int, max_rows: int, fast_forward: bool):
         "How calls are computed, and what is kept from one to the next"
-        from cosee.models.prefix_cache import PrefixStore
+        from cosee.models.prefix_cache import Features, PrefixStore, Store
         from cosee.models.products import use_fast_products
-        if reuse: use_fast_products(self.model)
         self.reuse, self.max_rows, self.fast_forward, self.passes = reuse, max_rows, fast_forward, 0
         self._lock = threading.RLock()
         self.lookup: Optional[Lookup] = None
         self.prefixes: Any = PrefixStore(cache_bytes)   # of a `Prefix`, or of a `Copied`
+        self.features, self.looks = Store[Features](vision_bytes), 0   # and how often the vision encoder saw a page
+        self.how: Reuse = 'none'   # how much calls about the same pages share
+        if not reuse: return
+        use_fast_products(self.model)
+        self._settle()
 
     def __repr__(self) -> str:
         size = f'{self.model.num_parameters():,} parameters'
@@ -125,11 +133,13 @@ class TransformersClient(VLMClient):
 
     def prompt(self,
         messages: list[Message],          # chat messages
-        min_pixels: Optional[int] = None, # not read: small pages are enlarged by the model's own processor alone
+        min_pixels: Optional[int] = None, # of this call
         max_pixels: Optional[int] = None  # of this call
     ) -> Prompt:                          # numbered, joined and tokenised
         "What a call would send; a page or block that cannot be sent raises ValueError."
         most = self.max_pixels if max_pixels is None else max_pixels
+        least = self.min_pixels if min_pixels is None else min_pixels
+        if self.family.by_page: return make_prompt(self.processor, messages, self.page_labels, min(least, most), most)
         return local_prompt(self.processor, self.pads, messages, self.page_labels, most, self.variables,
                             self.family.boxes)
 
@@ -146,7 +156,8 @@ class TransformersClient(VLMClient):
 
     def _room(self, p: Prompt, new: int) -> int:
         "An area of pages with which the prompt would fit; 0 where none is known"
-        return 0
+        room = (self.context - new - p.text_tokens) // max(len(p.images), 1)
+        return room * 1024 if self.family.by_page and p.images and room >= 4 else 0
 
     def estimate(self,
         request: Request # min_pixels and max_pixels among its settings count
@@ -215,11 +226,12 @@ class TransformersClient(VLMClient):
 
     def _inputs_of(self, p: Prompt) -> dict[str, Any]:
         "What the model takes for a prompt"
-        return dict(p.inputs.to(self.device, dtype=self.model.dtype))
+        inputs = inputs_of(self.processor, p) if p.inputs is None else p.inputs
+        return dict(inputs.to(self.device, dtype=self.model.dtype))
 
     def _boundaries(self, p: Prompt) -> tuple[Boundary, ...]:
         "(tokens up to the end of a picture, a name for what they are, pictures included), shortest first"
-        return p.boundaries
+        return p.boundaries or page_boundaries(self.processor, p)
 
     def _key(self, p: Prompt) -> str:
         "What the beginning of `p` is, up to its last picture"
@@ -230,11 +242,41 @@ class TransformersClient(VLMClient):
         from cosee.models.prefix_cache import begin, nothing
         if not self._shares: return begin(self.model, self._inputs_of(p), len(p), 'none'), 0
         if not p.cut: return nothing(self.model, self.how), 0
+        if self.family.by_page: return self._continued(p)
         found = self.prefixes.get(self._key(p)) if self.reuse else None
         if found: return found, found.length
         made = begin(self.model, self._inputs_of(p), p.cut, self.how)
         made.boundaries = self._boundaries(p)
         return made, 0
+
+    def _continued(self, p: Prompt) -> tuple[Prefix, int]:
+        "The same, on top of the longest beginning that is known"
+        base = self.prefixes.longest(self._boundaries(p))
+        known = base.length if base else 0
+        if base and known == p.cut: return base, known
+        if known < p.lead < p.cut:
+            base = self._prefilled(p, p.lead, base)
+            self.prefixes.put(base.boundaries[-1][1], base)
+        return self._prefilled(p, p.cut, base), known
+
+    def _prefilled(self, p: Prompt, length: int, base: Optional[Prefix]) -> Prefix:
+        "The prefix of the first `length` tokens, computed on top of `base`"
+        from cosee.models.prefix_cache import prefill
+        inputs = {name: t.to(self.device) for name, t in token_inputs(self.processor, p).items()}
+        made = prefill(self.model, inputs, length, base, lambda i: self._look(p, i))
+        made.boundaries = tuple(b for b in self._boundaries(p) if b[0] <= length)
+        return made
+
+    def _look(self, p: Prompt, i: int) -> Features:
+        "What the vision encoder makes of picture `i` of a prompt, computed once for each picture and size"
+        from cosee.models.prefix_cache import encode_pages
+        self._boundaries(p)
+        found = self.features.get(p.pictures[i])
+        if found is None:
+            found = encode_pages(self.model, **picture_inputs(self.processor, p.images[i], p.sizes[i]))[0]
+            self.features.put(p.pictures[i], found)
+            self.looks += 1
+        return found
 
     @property
     def _shares(self) -> bool:
@@ -315,7 +357,9 @@ class TransformersClient(VLMClient):
     @property
     def together(self) -> int:
         "How many episodes it answers at once with the replies that each would have alone; 1 where that is not sure."
-        return 1
+        import torch
+        exact = self.device.type == 'cpu' and self.model.dtype == torch.float32 and not self.bits
+        return self.max_rows if self.family.by_page and self.reuse and exact else 1
 
     def send(self, messages: list[Message], schema: Optional[Schema] = None, **settings) -> Reply:
         reply = self.send_many([Rendered(messages, schema, settings)])[0]
@@ -355,6 +399,9 @@ class TransformersClient(VLMClient):
 
     def _settle(self):
         "Find the most that calls about the same pages can share"
+        self.how = self.family.reuse
+        self._aim()
+        if self.family.by_page: return   # known to be exact
         prompts = _probes(self)
         for how in REUSES[REUSES.index(self.family.reuse):-1]:
             self.how = how
