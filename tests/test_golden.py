@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from golden import calls, page_text
+from golden import calls, methods, page_text
 from golden.wording import structure
 
 
@@ -43,3 +43,8 @@ def test_no_client_reads_the_wording_of_a_prompt(who, tmp_path):
     before = [row for row in calls.recorded() if row["who"] == who]
     for row, old in zip(rows, before, strict=True):
         assert row == {**old, "sent": structure(old["sent"])}, row["call"]
+
+
+def test_methods_ask_and_answer_as_they_did():
+    before = [json.loads(line) for line in methods.FILE.read_text().splitlines()]
+    for line, old in zip(methods.lines(), before, strict=True): assert line == old, (old["method"], old["told"])
