@@ -1,7 +1,7 @@
 """Does a model know whether its answer is right, if it is asked about it, and does a second reader? Fits confidences:
 those of the methods `checked`, `seconded` and `cascade`.
 
-    python benchmarks/calibrate_check.py --config configs/verdict_dev_more.yaml --root DATA --gguf model.gguf \\
+    python benchmarks/calibrate_check.py --config CONFIG.yaml --root DATA --gguf model.gguf \\
         --split dev --shard 1/2 --rows rows.jsonl
     python benchmarks/calibrate_check.py --rows rows.jsonl --out calibrate_check.json
 
@@ -48,17 +48,18 @@ def is_right(answer, sample) -> bool:
 
 def by_rules(task, sample, said) -> dict:
     "What the reader by rules says of a question to which a model has said something"
-    from cosee.rules.second import agreeing, read_by_rules
+    from cosee.policies import read_by_rules
+    from cosee.utils.text import same_answer
     rules = read_by_rules(task.pages, task.question, task.client.words)
     return dict(reader=rules and rules['confidence'], reader_right=bool(rules) and is_right(rules['answer'], sample),
-                agreeing=agreeing(rules, said))
+                agreeing=rules["confidence"] or 0. if rules and same_answer(rules["answer"], said) else 0.)
 
 
 def asked(client, sample) -> dict:
     "One question: its answer, and what the model and the reader by rules say of it"
     from cosee.eval.task import DIRECT, DIRECT_TOKENS, PLAIN_GEN, Task
     from cosee.utils.json_scan import read_answer
-    from cosee.models.confidence import CHECK_PROMPT, vouched
+    from cosee.models.confidence import CHECK_PROMPT, p_true_logit
     from cosee.utils.text import abstains
     meta = sample['meta']
     task = Task(sample['images'], sample['question'], client, seed=11, meta=meta).look(dict(type='top', k=2))
@@ -71,7 +72,7 @@ def asked(client, sample) -> dict:
     if not given: return dict(row, check=None, stated=None)
     check, stated = (task.ask_back(DIRECT, reply, back, max_new_tokens=1, **PLAIN_GEN)
                      for back in (CHECK_PROMPT, STATED))
-    odds = vouched(check.text, check.logprobs)
+    odds = p_true_logit(check.text, check.logprobs)
     return dict(row, check=odds and round(odds, 3), stated=round(yes_or_no(stated), 3))
 
 
@@ -116,8 +117,8 @@ def fitted(signs, right):
 def left_by(rows, sure, bound, reads=False) -> dict:
     """What a bound leaves of answers; `sure` is what each is worth by its id. With `reads`, the reader by rules
     answers where it is sure."""
-    from cosee.rules.second import STANDS
-    told = [r for r in rows if reads and (r['reader'] or 0.) >= STANDS]
+    from cosee.policies import RULES_SUFFICE
+    told = [r for r in rows if reads and (r["reader"] or 0.) >= RULES_SUFFICE]
     first = {r['id'] for r in told}
     given = [r for r in rows if r['given'] and r['id'] not in first and sure.get(r['id'], 0.) >= bound]
     none = [r for r in rows if not r['answerable']]

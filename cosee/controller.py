@@ -106,7 +106,7 @@ def _check_snap(
 # %% ../nbs/03_controller.ipynb #0258db87
 Order = Literal['sequential', 'parallel']
 ORDERS: tuple[Order, ...] = ('sequential', 'parallel')
-OnEvent = Callable[[str, Any], Any]   # called with 'start' | 'turn' | 'step' | 'gate' | 'end' and a dict
+OnEvent = Callable[[str, Any], Any]   # called with 'start' | 'turn' | 'step' | 'escalate' | 'end' and a dict
 
 # %% ../nbs/03_controller.ipynb #c0c4bf0a
 class CoSeeController:

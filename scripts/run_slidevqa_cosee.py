@@ -1,4 +1,4 @@
-"""CoSee's teams on SlideVQA: `cosee run configs/slidevqa_cosee.yaml`, and what else is given.
+"""CoSee's teams on SlideVQA: `cosee run configs/slidevqa.yaml` with these methods, and what else is given.
 
   python scripts/run_slidevqa_cosee.py --root ~/data/slidevqa --model-path ~/models/Qwen3-VL-4B-Instruct
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 from cosee.cli.start import main
 
-CONFIG = Path(__file__).resolve().parent.parent / "configs/slidevqa_cosee.yaml"
+CONFIG = Path(__file__).resolve().parent.parent / "configs/slidevqa.yaml"
+METHODS = "cosee_light,cosee_base,cosee_expanded,escalate"
 
 if __name__ == "__main__":
-    sys.exit(main(["run", str(CONFIG), *sys.argv[1:]]))
+    sys.exit(main(["run", str(CONFIG), "--method", METHODS, *sys.argv[1:]]))

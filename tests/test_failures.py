@@ -13,7 +13,7 @@ from cosee.eval.baselines import direct_method
 from cosee.fields.episode import extract
 from cosee.models.client import Request, page_request
 from cosee.models.registry import create_vlm_client
-from cosee.rules.gated import GatedController
+from cosee.policies import CascadeController
 
 PAGES = [Image.new("RGB", (64, 64), "white")]
 
@@ -58,8 +58,8 @@ def test_other_methods_end_at_the_first_empty_reply_too():
         client = client_of(server)
         out = Task(PAGES, "What?", client).run(direct_method)
         assert "cut off at its limit" in out["stopped"] and out["usage"]["calls"] == 1
-        gated = GatedController(team(client)).run(PAGES, "What?")
-        assert "cut off at its limit" in gated["stopped"] and len(server.requests) == 2
+        once = CascadeController(team(client)).run(PAGES, "What?")
+        assert "cut off at its limit" in once["stopped"] and len(server.requests) == 2
         found = extract(PAGES, {"type": "object", "properties": {"total": {"type": "string"}}}, client)
         assert "cut off at its limit" in found["stopped"] and len(server.requests) == 3
 

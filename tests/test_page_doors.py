@@ -93,7 +93,7 @@ def argv_of(command, sheets, tmp_path):
 @pytest.mark.parametrize("argv, why", [
     (["--text-source", "model"], "--text-source model needs --transcriber, the client that writes pages down"),
     (["--text-source", "ocr", "--transcriber", "openai"], "--transcriber is for --text-source model or image_and"),
-    (["--transcriber", "ocr"], "transcriber: ocr sees no pages: it is given their printed text itself"),
+    (["--transcriber", "ocr"], "transcriber: ocr sees no pages: it is given their page text itself"),
     (["--transcriber-path", "/nowhere"], "/nowhere"),
     (["--transcriber-url", "http://127.0.0.1:9/v1", "--transcriber-model", "m", "--transcriber-family", "doclink"],
      "did you mean 'docling'")])
@@ -206,7 +206,7 @@ def test_fields_are_read_by_it_and_the_bill_counts_in_the_budget(run, sheets, tm
     assert "tokens of the model that wrote pages down" in report
 
 
-def test_a_run_is_resumed_with_its_page_reader_from_a_folder_beside_it(run, sheets, tmp_path):
+def test_a_run_is_resumed_with_its_transcriber_from_a_folder_beside_it(run, sheets, tmp_path):
     pytest.importorskip("torch")
     from cosee.models.testing import random_model
     random_model(tmp_path / "models/granite-docling", "granite_docling")

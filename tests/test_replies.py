@@ -797,11 +797,12 @@ def asked(path, capsys, reply, *more):
     return code, json.loads(capsys.readouterr().out)[0], server.requests
 
 
-@pytest.mark.parametrize("gate", ["evidence", "printed", "sure", "seconded", "cascade"])
+@pytest.mark.parametrize("method", ["escalate", "require_evidence", "min_confidence", "rules_first",
+                                    "rules_first_self_check"])
 @pytest.mark.parametrize("reply", ["Answer: 2,189.60 EUR", "2189.60", "Answer: 2,189.60 EUR<|im_end|>"])
-def test_an_answer_without_a_page_is_found_on_the_pages_that_were_shown(gate, reply, tmp_path, capsys, monkeypatch):
+def test_an_answer_without_a_page_is_found_on_the_pages_that_were_shown(method, reply, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COSEE_API_KEY", "x")
-    code, result, requests = asked(order(tmp_path / "order.pdf"), capsys, reply, "--gate", gate)
+    code, result, requests = asked(order(tmp_path / "order.pdf"), capsys, reply, "--method", method)
     assert code == 0 and "2189.60" in result["answer"].replace(",", "") and result["page"] == 2
     assert result["evidence"][0]["page"] == 2 and result["evidence"][0]["bbox"] and len(requests) <= 2
 
@@ -809,16 +810,16 @@ def test_an_answer_without_a_page_is_found_on_the_pages_that_were_shown(gate, re
 def test_an_answer_that_no_page_shows_is_not_given(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COSEE_API_KEY", "x")
     path = order(tmp_path / "order.pdf")
-    code, result, _ = asked(path, capsys, "Answer: 3,512.40 EUR", "--gate", "printed")
+    code, result, _ = asked(path, capsys, "Answer: 3,512.40 EUR", "--method", "require_evidence")
     assert code == 3 and result["answer"] is None
     for none in ("Not found", '{"answer": null}', "The document does not contain this information."):
-        code, result, _ = asked(path, capsys, none, "--gate", "printed")
+        code, result, _ = asked(path, capsys, none, "--method", "require_evidence")
         assert code == 3 and result["answer"] is None
 
 
-@pytest.mark.parametrize("name", ["gate_evidence", "printed", "sure", "checked", "gate_agreement"])
+@pytest.mark.parametrize("name", ["escalate", "require_evidence", "min_confidence", "self_check"])
 def test_a_method_takes_the_place_from_print_where_a_reply_names_none(name, tmp_path):
     pages = load_pages(order(tmp_path / "order.pdf"))
     sample = dict(images=pages, question="How much is owed?", answer=[], meta={})
-    out = Method(name, ask="direct").run(sample, ScriptedClient(["Answer: 2,189.60 EUR"], cycle=True))
+    out = Method(name).run(sample, ScriptedClient(["Answer: 2,189.60 EUR"], cycle=True))
     assert (out["answer"], out["page"], len(out["evidence"])) == ("2,189.60 EUR", 2, 1) and out["evidence"][0]["bbox"]

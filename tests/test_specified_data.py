@@ -27,17 +27,11 @@ PAGES = [Image.new("RGB", (64, 64), "white")] * 2
 SAMPLE = dict(images=PAGES, question="How much?", answer="3.4", meta={})
 MADE = dict(name="made", limit=1, options=dict(kinds=["invoice"], dpi=30, pages=1))
 LIMITS = dict(max_cells_per_page=3, max_total_chars=90)
-GATES = [m for m in METHODS if METHODS[m].settings.get("doubted", "team") == "team" and "team" in method_settings(m)]
-TEAMS = [m for m in METHODS if "agents" in method_settings(m) and m != "chat"]
+TEAMS = [m for m in METHODS if "agents" in method_settings(m) and m != "chat"
+         and method_settings(m).get("otherwise", "team") == "team"]
 
 
 # --- A45: what the Board shows ---
-
-def with_limits(name, **limits):
-    "An entry of a configuration: a gate hands the limits to the team behind it"
-    if name in GATES: return dict(type=name, team=dict(type="weighted", **limits))
-    return dict(type=name, **limits)
-
 
 def teammates():
     "Unsure answers to plain calls, another one each time, and notes of a team"
@@ -52,9 +46,10 @@ def teammates():
     return ScriptedClient([reply], cycle=True)
 
 
-@pytest.mark.parametrize("name", [*TEAMS, *GATES])
+@pytest.mark.parametrize("name", TEAMS)
 def test_a45_limits_of_the_board_reach_every_method_that_has_one(name, monkeypatch):
-    config = make_config(dict(methods=[with_limits(name, **LIMITS)]))
+    whole = dict(agreement=9) if "agreement" in method_settings(name) else {}   # nobody's answer ends it
+    config = make_config(dict(methods=[dict(type=name, **LIMITS, **whole)]))
     shown, view = [], Board.view
     def watched(board, *args, **kwargs):
         found = view(board, *args, **kwargs)
@@ -68,11 +63,11 @@ def test_a45_limits_of_the_board_reach_every_method_that_has_one(name, monkeypat
     assert all(any(text in prompt for prompt in prompts) for _, text in shown)
 
 
-@pytest.mark.parametrize("name", [*TEAMS, *GATES])
+@pytest.mark.parametrize("name", TEAMS)
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a45_a_limit_that_shows_nothing_is_refused(name, limit):
     with pytest.raises(ConfigError, match=rf"methods\.0\..*{limit} of method .*at least 1, not 0"):
-        make_config(dict(methods=[with_limits(name, **{limit: 0})]))
+        make_config(dict(methods=[dict(type=name, **{limit: 0})]))
 
 
 # --- A45: generation settings ---
@@ -110,8 +105,7 @@ def test_a45_generation_settings_reach_the_client_also_those_of_its_own():
     assert {k: client.calls[0][k] for k in gen} == gen
 
 
-@pytest.mark.parametrize("entry", ["self_consistency", dict(type="gated", probe=3),
-                                   dict(type="gate_agreement", second="sample")], ids=str)
+@pytest.mark.parametrize("entry", ["self_consistency", dict(type="self_consistency", num_samples=5)], ids=str)
 def test_a45_samples_that_would_be_equal_are_refused(entry):
     raw = dict(methods=[entry], gen=dict(temperature=0))
     with pytest.raises(ConfigError, match=r"gen\.temperature: at 0 .* equal.* set it above 0, or leave it out"):
@@ -139,7 +133,7 @@ def test_a45_a_method_s_own_temperature_is_what_counts():
     finally: METHODS.pop("own_votes")
 
 
-@pytest.mark.parametrize("entry", ["direct", "cosee_base", "gated", dict(type="self_consistency", num_samples=1)],
+@pytest.mark.parametrize("entry", ["direct", "cosee_base", "escalate", dict(type="self_consistency", num_samples=1)],
                          ids=str)
 def test_a45_greedy_replies_are_fine_where_nobody_votes(entry):
     make_config(dict(methods=[entry], gen=dict(temperature=0)))
@@ -211,7 +205,7 @@ def test_reports_a_table_that_cannot_be_read_says_why(content, options, says, tm
 
 # --- A46: what a run is scored by ---
 
-@pytest.mark.parametrize("name", ["mpdocvqa_cosee", "mpdocvqa_baselines"])
+@pytest.mark.parametrize("name", ["mpdocvqa"])
 def test_a46_the_configurations_of_mpdocvqa_report_anls_em_and_f1(name):
     assert set(metrics_of(read_config(CONFIGS / f"{name}.yaml"))) == {"anls", "em", "f1"}
 
@@ -244,7 +238,7 @@ def says(answer):
     ("AF0055; AF 1044; ZZ9999", 2 / 3), ("not answerable", 0)])
 def test_dude_several_values_are_asked_for_and_read_as_its_scorer_takes_them(answer, score, tmp_path):
     methods = ["direct", "cot", dict(type="self_consistency", num_samples=2), dict(type="chat", max_turns=1),
-               "single_board", "cosee_plan", "weighted", "gate_confidence"]
+               "single_board", "cosee_plan", "blind", "escalate"]
     client = says(answer)
     run = run_experiment(dict(dataset=dude(tmp_path / "data"), methods=methods), tmp_path / "run", client=client)
     scored = {r["method"]: r["scores"]["anls"] for r in run}

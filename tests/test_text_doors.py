@@ -14,7 +14,7 @@ import fake_servers as fake
 from conftest import ROOT
 from cosee.cli.entry import main
 from cosee.utils.config import ConfigError
-from cosee.eval.methods import METHODS, make_method
+from cosee.eval.methods import make_method
 from cosee.eval.task import Task
 from cosee.models.text_client import TextClient
 from cosee.models.confidence import CHECK_PROMPT
@@ -154,18 +154,19 @@ def test_a_run_on_a_file(run, tmp_path):
 def test_a_model_is_asked_about_its_answers_in_a_run_and_the_study_counts_two_calls(run, tmp_path):
     pytest.importorskip("xllamacpp")
     llm = random_gguf(tmp_path / "tiny.gguf")
-    code, _, err = run("run", "--limit", 4, "--method", "direct,checked,seconded,cascade", "--client", "text",
-                       "--model-path", llm, "--text-source", "text", "--page-tokens", 200,
+    code, _, err = run("run", "--limit", 4, "--method", "direct,self_check,rules_first,rules_first_self_check",
+                       "--client", "text", "--model-path", llm, "--text-source", "text", "--page-tokens", 200,
                        "--output-dir", tmp_path / "run",
                        "--quiet")
     assert code == 0, err
     told = [json.loads(line) for line in (tmp_path / "run/records.jsonl").read_text().splitlines()]
-    asked = [r for r in told if r["method"] == "checked" and r["usage"]["calls"] == 2]
-    assert asked and all(r["trace"]["calls"][1]["prompt"][-1] == CHECK_PROMPT for r in asked)
+    asked = [r for r in told if r["method"] == "self_check" and r["usage"]["calls"] == 2]
+    assert asked and all(r["trace"]["events"][0]["calls"][1]["prompt"][-1] == CHECK_PROMPT for r in asked)
     code, _, err = run("study", tmp_path / "run", "-o", tmp_path / "study", "--resamples", 100, "--quiet")
     assert code == 0, err
     groups = {(row["method"], row["budget"]) for row in csv.DictReader((tmp_path / "study/answers.csv").open())}
-    assert groups == {("direct", "1 call"), ("checked", "2 calls"), ("seconded", "1 call"), ("cascade", "2 calls")}
+    assert groups == {("direct", "1 call"), ("self_check", "2 calls"), ("rules_first", "1 call"),
+                      ("rules_first_self_check", "2 calls")}
 
 
 def test_weights_say_which_client_is_meant(run, tmp_path):
@@ -206,16 +207,16 @@ def test_one_call_is_enough_where_the_page_says_so(run):
 @pytest.mark.parametrize("first, why", [("Answer: not answerable", "it found no answer"),
                                         ("Page: 1\nAnswer: 99.10 USD", "it is not printed on page 1")])
 def test_a_team_is_asked_where_one_call_is_in_doubt(run, first, why):
-    result, calls, err = asked_plainly(run, first, "--gate", "evidence")
+    result, calls, err = asked_plainly(run, first, "--method", "escalate")
     assert result["answer"] == "36,871.72 USD" and calls[0] and not any(calls[1:]) and len(calls) > 1
     assert result["tokens"]["calls"] == len(calls) and f"one call is not enough: {why}" in err
 
 
 @pytest.mark.parametrize("first, why", [("Answer: not answerable", "The pages that were shown do not say"),
-                                        ("Answer: 99.10 USD", "'99.10 USD' is in doubt: it is printed on no page"),
-                                        ("Page: 1\nAnswer: 99.10 USD", "is in doubt: it is not printed on page 1"),
+                                        ("Answer: 99.10 USD", "'99.10 USD' is withheld: it is printed on no page"),
+                                        ("Page: 1\nAnswer: 99.10 USD", "is withheld: it is not printed on page 1"),
                                         ("Page: 1\nConfidence: 0.4\nAnswer: 2,581.02 USD",
-                                         "is in doubt: its confidence of 1% is below 20%")])
+                                         "is withheld: its confidence of 1% is below 20%")])
 def test_what_no_page_says_is_not_given(run, first, why):
     result, calls, err = asked_plainly(run, first)
     assert result["answer"] is None and calls == [True] and "not enough" not in err
@@ -230,28 +231,29 @@ def test_a_model_is_asked_about_its_answer(run, said, given):
             else "Page: 1\nConfidence: 0.7\nAnswer: 36,871.72 USD"
     with fake.FakeServer("openai", answer=answers) as server:
         code, out, err = run("ask", INVOICE, "-q", "What is the subtotal?", "--client", "text", "--base-url",
-                             server.base_url, "--model", "m", "--gate", "checked", "--json")
+                             server.base_url, "--model", "m", "--method", "self_check", "--json")
         result, bodies = json.loads(out)[0], [r["body"]["messages"] for r in server.requests]
     assert result["answer"] == given and code == (0 if given else 3), err
     assert [len(b) - len(bodies[0]) for b in bodies] == [0, 2] and bodies[1][-2]["role"] == "assistant"
 
 
-@pytest.mark.parametrize("gate", ["auto", "cascade"])
-def test_nobody_is_asked_where_the_rule_reader_is_sure(run, tmp_path, gate):
-    result, calls, err = asked_plainly(run, "Page: 1\nAnswer: 99.10 USD", "--gate", gate, "--html",
+@pytest.mark.parametrize("method", ["auto", "rules_first_self_check"])
+def test_nobody_is_asked_where_the_rules_are_sure(run, tmp_path, method):
+    result, calls, err = asked_plainly(run, "Page: 1\nAnswer: 99.10 USD", "--method", method, "--html",
                                        tmp_path / "a.html", question="What is the subtotal?")
     assert (result["answer"], calls, result["tokens"]["calls"]) == ("36,871.72 USD", [], 0), err
-    assert result["evidence"][0]["printed"] and "the reader by rules was sure" in (tmp_path / "a.html").read_text()
+    assert result["evidence"][0]["printed"] and "the rule-based reader was sure" in (tmp_path / "a.html").read_text()
 
 
-@pytest.mark.parametrize("gate, stated, said, given, asked", [
-    ("seconded", .3, None, True, 1), ("cascade", .3, "right", True, 2), ("cascade", .3, "missing", False, 2)])
-def test_a_model_is_seconded_by_the_rule_reader(run, gate, stated, said, given, asked):
+@pytest.mark.parametrize("method, stated, said, given, asked", [
+    ("rules_first", .3, None, True, 1), ("rules_first_self_check", .3, "right", True, 2),
+    ("rules_first_self_check", .3, "missing", False, 2)])
+def test_an_answer_counts_for_more_where_the_rules_agree(run, method, stated, said, given, asked):
     def answers(body): return said if CHECK_PROMPT in str(body["messages"][-1]) \
         else f"Page: 1\nConfidence: {stated}\nAnswer: 36,871.72 USD"
     with fake.FakeServer("openai", answer=answers) as server:
         code, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "--client", "text",
-                             "--base-url", server.base_url, "--model", "m", "--gate", gate, "--json")
+                             "--base-url", server.base_url, "--model", "m", "--method", method, "--json")
         result, calls = json.loads(out)[0], len(server.requests)
     assert (result["answer"] is not None, calls) == (given, asked) and code == (0 if given else 3), err
 
@@ -265,7 +267,7 @@ def test_how_probable_a_server_holds_its_words_is_how_sure_an_answer_is(run, sur
         _, out, err = run("ask", INVOICE, "-q", "Which subtotal does the firm charge?", "--client", "text",
                           "--base-url", server.base_url, "--model", "m", "--json")
     result = json.loads(out)[0]
-    assert (result["answer"] is not None, result["stopped"]) == (given, "one call" if given else "in doubt"), err
+    assert (result["answer"] is not None, result["stopped"]) == (given, "one call" if given else "withheld"), err
 
 
 def test_a_server_that_refuses_to_tell_probabilities_is_asked_without(run):
@@ -284,10 +286,10 @@ def test_a_server_that_refuses_to_tell_probabilities_is_asked_without(run):
 def test_an_answer_in_doubt_can_be_read_on_the_page_of_the_episode(run, tmp_path):
     asked_plainly(run, "Page: 1\nAnswer: 99.10 USD", "--html", tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text()
-    assert "99.10 USD" in page and "is in doubt" in page and "Not answerable" in page
+    assert "99.10 USD" in page and "is withheld" in page and "Not answerable" in page
 
 
-@pytest.mark.parametrize("argv", [["--gate", "none"], ["--order", "parallel"], ["--agents", "detail_reader"]])
+@pytest.mark.parametrize("argv", [["--method", "team"], ["--order", "parallel"], ["--agents", "detail_reader"]])
 def test_who_shapes_the_team_gets_it_at_once(run, argv):
     _, calls, _ = asked_plainly(run, "Page: 1\nAnswer: 36,871.72 USD", *argv)
     assert not any(calls)
@@ -299,11 +301,11 @@ def test_the_page_of_an_episode_of_one_call(run, tmp_path):
     assert "one call was enough" in page and "36,871.72 USD" in page
 
 
-@pytest.mark.parametrize("argv, words", [(["--gate", "evidence", "--plan"], "--plan"),
-                                         (["--gate", "confidence", "--quality"], "--quality")])
+@pytest.mark.parametrize("argv, words", [(["--method", "escalate", "--plan"], "--plan"),
+                                         (["--method", "direct", "--quality"], "--quality")])
 def test_a_first_call_and_a_plan_exclude_each_other(run, argv, words):
     code, _, err = run("ask", INVOICE, "-q", "What?", *argv)
-    assert code == 2 and words in err and "--gate" in err
+    assert code == 2 and words in err and "--method" in err
 
 
 # --- print beside pixels, and instead of them ---
@@ -338,7 +340,7 @@ def test_a_model_without_eyes_is_given_print_and_it_is_said_once(run, refused, s
         tried = [images_in(r) for r in server.requests]
     assert code == 0 and [r["answer"] for r in json.loads(out)] == ["36,871.72 USD"] * 2
     assert tried == [True] * (1 if status < 500 else 3) + [False] * 2
-    said = "takes no images: it is given the printed text of the pages instead"
+    said = "takes no images: it is given the text of the pages instead"
     assert err.count(said) == 1 and "Warning" not in err
 
 
@@ -390,7 +392,7 @@ def test_beside_by_name_and_what_cannot_stand_beside():
     both = make_client("text", llm="scripted", replies=["1"], text_source="image_and_text")
     assert isinstance(both.llm, ScriptedClient)
     assert isinstance(make_client("text", model="m", base_url="http://127.0.0.1:9/v1").llm, OpenAIVLMClient)
-    with pytest.raises(ValueError, match="print"): make_client("ocr", text_source="image_and_text")
+    with pytest.raises(ValueError, match="text_source"): make_client("ocr", text_source="image_and_text")
 
 
 # --- weights that are there ---
@@ -400,8 +402,8 @@ def known(monkeypatch, tmp_path):
     "A set of weights in the table that is a random model; its file is put where weights lie."
     data = random_gguf(tmp_path / "made.gguf").read_bytes()
     file = RemoteFile("small.gguf", len(data), hashlib.sha256(data).hexdigest())
-    monkeypatch.setitem(WEIGHTS, "small-mind", Weights("a/b", "main", "none", "text", (file,)))
-    folder = tmp_path / "models/small-mind"
+    monkeypatch.setitem(WEIGHTS, "small-llm", Weights("a/b", "main", "none", "text", (file,)))
+    folder = tmp_path / "models/small-llm"
     folder.mkdir(parents=True)
     (folder / "small.gguf").write_bytes(data)
     return folder / "small.gguf"
@@ -412,7 +414,7 @@ def test_weights_that_are_there_are_found_and_asked(run, known, doc, monkeypatch
     monkeypatch.delenv("COSEE_CLIENT")
     with monkeypatch.context() as m:
         m.setattr(weights, "file_hash", lambda path: pytest.fail("hashed"))
-        assert choose_model().client == "gguf.small-mind"
+        assert choose_model().client == "gguf.small-llm"
     _, _, err = run("ask", doc, "-q", "What?", "-q", "Who?", "--max-steps", "1")
     assert err.count("asking small-llm of weights on this machine, a text model") == 1
     known.unlink()
@@ -449,7 +451,7 @@ def test_a_wrong_checksum_is_told_by_name_and_by_path(run, known, tmp_path):
     data = bytearray(known.read_bytes())
     data[-7] ^= 1
     known.write_bytes(data)
-    assert "small-mind: " in (said := one_line(run, "small-mind")) and "is damaged, or another file" in said
+    assert "small-llm: " in (said := one_line(run, "small-llm")) and "is damaged, or another file" in said
     assert "its sha256 is another; fetch it again, or rename it" in one_line(run, known)
 
 
@@ -543,14 +545,9 @@ def test_another_bound_keeps_what_stands_around_and_what_was_read():
     assert with_page_tokens(plain := ScriptedClient([]), 300) is not inner and with_page_tokens(plain, 300) is plain
 
 
-def test_every_gate_is_offered_by_every_door():
-    from typing import get_args
-
-    from cosee.cli.ask import _GATES
-    from cosee.rules.gated import Gating
+def test_every_policy_is_offered_by_every_door():
+    from cosee.cli.ask import _METHODS
+    from cosee.policies import POLICIES
     page = (ROOT / "cosee/app/assets/forms.mjs").read_text()
-    offered = page.split("gate: {")[1].split("}")[0]
-    assert sorted(_GATES) == sorted(get_args(Gating)) == sorted(re.findall(r"(\w+): '", offered))
-    told = (ROOT / "cosee/app/assets/logic.mjs").read_text().split("const gates = {")[1].split("}")[0]
-    alone = [g for g in get_args(Gating) if g in METHODS and METHODS[g].settings.get("doubted") == "abstain"]
-    assert sorted(["none", *alone]) == sorted(re.findall(r"(\w+): '", told))
+    offered = page.split("method: {")[1].split("}")[0]
+    assert _METHODS == POLICIES and sorted(POLICIES) == sorted(re.findall(r"(\w+): '", offered))

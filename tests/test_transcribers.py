@@ -300,7 +300,7 @@ def test_what_a_reader_cannot_be():
     for said, why in ((dict(client="openai", model="m", base_url="http://127.0.0.1:9/v1", family="x"), "family"),
                       (dict(client="scripted", replies=["a"], max_tokens=1), "max_tokens"),
                       (dict(client="scripted", replies=["a"], attempts=0), "attempts"), (["ocr"], "name a client"),
-                      (dict(client=7), "name a client"), ("ocr", "given their printed text itself"),
+                      (dict(client=7), "name a client"), ("ocr", "given their page text itself"),
                       (dict(client="nobody"), "nobody"), ({}, "name a client")):
         with pytest.raises(ConfigError, match=why): make_transcriber(said)
     with pytest.raises(ValueError, match="--transcriber"): TextExtractor(text_source="model")
@@ -372,7 +372,7 @@ def test_markdown_answers_and_its_evidence_is_the_page(run, sheet):
     assert code == 0 and result["answer"] == "19.50" and result["evidence"][0]["bbox"] == [0, 0, 1, 1]
 
 
-def test_a_mind_reads_what_a_page_reader_wrote(run, sheet):
+def test_a_model_reads_what_a_transcriber_wrote(run, sheet):
     said = json.dumps({"action": "HYPOTHESIZE", "view": {"line": 4}, "content": "It is printed.", "tags": [],
                        "answer": "19.50", "supporting_cells": [], "confidence": .9})
     with writer(BILL) as server, writer(said) as llm:
@@ -433,7 +433,7 @@ def test_a_transcription_that_was_cut_off_is_told(run, sheet):
 @pytest.mark.parametrize("argv, why", [
     (["--text-source", "model"], "--text-source model needs --transcriber"),
     (["--text-source", "ocr", "--transcriber", "openai"], "not for"),
-    (["--transcriber", "opnai"], "opnai"), (["--transcriber", "ocr"], "given their printed text itself"),
+    (["--transcriber", "opnai"], "opnai"), (["--transcriber", "ocr"], "given their page text itself"),
     (["--transcriber", "openai"], "needs model"), (["--transcriber-path", "/nowhere"], "/nowhere"),
     (["--transcriber-url", "http://127.0.0.1:9/v1", "--transcriber-model", "m", "--transcriber-family", "doclink"],
      "did you mean 'docling'")])

@@ -26,7 +26,7 @@ IMAGES, EPISODES, SAMPLES = ROOT / "nbs/images", ROOT / "nbs/episodes", ROOT / "
 ASKED = {"invoice": ["How much is the subtotal?"],
          "report": ["How many people does Facilities look for?", "Who is the head of Bamboo?",
                     "What is the name of the auditor?"]}
-RUN = ["run", "configs/compare_made.yaml", "--limit", "24", "--method", "direct,chat,cosee_base,cosee_tools",
+RUN = ["run", "configs/equal_tokens.yaml", "--limit", "24", "--method", "direct,chat,cosee_base,cosee_tools",
        "--set", "trace=true", "--output-dir"]
 LIVE = ["from cosee import CoSeeController, OcrClient, follow, load_pages, samples_dir, team\n"
         "from cosee.view.widget import explore_board",

@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Callable, NotRequired, Optional, TYPE_CHECKING, TypedDict
 from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPage, amount, board_lines,
-                              cache_args, care_args, check_client, client_of, made_page_reader, model_args,
+                              cache_args, care_args, check_client, client_of, made_transcriber, model_args,
                               page_sources, positive, roles_of, say, settle_client, show_in_browser,
                               tell_duties, visual_args, visual_options)
 from ..models.usage import usage_text
@@ -38,21 +38,22 @@ if TYPE_CHECKING:
 
 # %% ../../nbs/cli/01_ask.ipynb #d6edceb5
 _FOCUSES = 'auto', 'all', 'top', 'overview'
-_GATES = 'auto', 'evidence', 'confidence', 'printed', 'sure', 'checked', 'seconded', 'cascade', 'none'
+_METHODS = ('auto', 'team', 'direct', 'require_evidence', 'min_confidence', 'self_check', 'rules_first',
+            'rules_first_self_check', 'escalate', 'blind')
 _AGENTS = 'scanner,detail_reader,cross_checker'
 _SNAPS: dict[str, Any] = dict(auto='auto', always=True, never=False)
 
 # %% ../../nbs/cli/01_ask.ipynb #18ef7bba
-def _gate_arg(g: Any):
-    "The argument that asks one call first"
-    g.add_argument('--gate', choices=_GATES, default='auto',
-                   help='ask one plain call first, and the team only where it gives no answer, or one that is not '
-                        'printed where it says (evidence), or is not sure (confidence); printed: one call, and no '
-                        'answer where it is not printed; sure: nor where the model states less than 0.65; '
-                        'checked: one call that is asked about its answer; seconded: the rule reader first, and one '
-                        'call where it is unsure; cascade: that, and the call is asked about its answer; none: '
-                        'always the team; auto: seconded for --client text, unless the team is shaped by other '
-                        'arguments (default: auto)')
+def _method_arg(g: Any):
+    "The argument that says how a question is answered"
+    g.add_argument('--method', choices=_METHODS, default='auto', metavar='NAME',
+                   help='how a question is answered; team: agents take turns; direct: one call; require_evidence: one '
+                        'call, and no answer that no page says; min_confidence: nor one that the model is unsure of; '
+                        'self_check: one call that is asked about its answer; rules_first: the rule-based reader, and '
+                        'one call where it is unsure; rules_first_self_check: both; escalate: one call, and the team '
+                        'where it does not hold; blind: a team whose first answers nobody has heard; auto: '
+                        'rules_first for --client text, unless the team is shaped by other arguments, else team '
+                        '(default: auto)')
 
 # %% ../../nbs/cli/01_ask.ipynb #ab5efedf
 def _team_args(p: ArgumentParser):
@@ -64,7 +65,7 @@ def _team_args(p: ArgumentParser):
     g.add_argument('--max-steps', type=positive, default=3, metavar='N', help='most rounds of the team (default: 3)')
     g.add_argument('--order', choices=('sequential', 'parallel'), default='sequential',
                    help="parallel: the agents of a step do not see each other's notes (default: sequential)")
-    _gate_arg(g)
+    _method_arg(g)
     g.add_argument('--max-tokens', type=positive, metavar='N', help='hard budget of tokens for each question')
     g.add_argument('--page-selection', '--focus', dest='focus', default='auto', choices=_FOCUSES,
                    help='which pages an agent is shown; auto: all of a short document, else those that an index of '
@@ -75,7 +76,7 @@ def _team_args(p: ArgumentParser):
     g.add_argument('--tools', action='store_true',
                    help='agents may look closer before they write: zoom, ocr, find_page, ...')
     g.add_argument('--snap', choices=_SNAPS, default='auto',
-                   help="put the box of an answer on its words; auto: where print is at hand, a PDF's own or what "
+                   help="put the box of an answer on its words; auto: where page text is at hand, a PDF's own or what "
                         'the client has read; always: read pictures of pages for it too (default: auto)')
     g.add_argument('--quality', action='store_true',
                    help='measure how well each page can be read, and tell the team')
@@ -122,9 +123,9 @@ def _document_args(p: ArgumentParser):
 def _checked(args: Namespace) -> list[str]:
     "The questions; raises `Stop` for arguments that cannot be used"
     roles_of(args.agents)
-    if args.gate not in ('auto', 'none') and (args.plan or args.quality):
+    if args.method not in ('auto', 'team') and (args.plan or args.quality):
         other = 'plan' if args.plan else 'quality'
-        raise Stop(f'--gate {args.gate}: one call first does not go with --{other}', BAD_INPUT)
+        raise Stop(f'--method {args.method} does not go with --{other}, which is for a team', BAD_INPUT)
     for name in (args.client, *args.fallback): check_client(args, name)
     if not all(map(one_line, args.question)):
         raise Stop('--question: a question is empty; write what you want to know', BAD_INPUT)
@@ -208,7 +209,7 @@ def _came_from(counts: Counter[str]) -> str:
 
 def _spent(args: Namespace) -> str:
     "What a model was asked for the pages, once for all questions"
-    reader = made_page_reader(args)
+    reader = made_transcriber(args)
     if not reader or not reader.usage.calls: return ''
     return f' by {reader.by} for {reader.usage.total_tokens:,} tokens'
 
@@ -311,7 +312,7 @@ def _progress(args: Namespace, pages: 'Pages') -> Callable[[str, dict[str, Any]]
         left = left_text(now - start, done, turns).replace('about', 'at most about')
         late, terminal = now - told > _EVERY, sys.stderr.isatty()
         if kind == 'start': say(args, f'{who} ...{left}', end='\n' if late and not terminal else '')
-        if kind == 'gate': say(args, f"  one call is not enough: {event['reason']}; the team is asked")
+        if kind == 'escalate': say(args, f"  one call is not enough: {event['reason']}; the team is asked")
         if kind != 'turn': return
         done, told = done + 1, now
         say(args, f'{who} {_came_of(event)}{_shown(event, pages)}')
@@ -344,20 +345,18 @@ def _shaped(args: Namespace) -> bool:
 
 def _controller(args: Namespace, client: 'VLMClient', pages: 'Pages', focus: 'FocusSpec') -> 'CoSeeController':
     "The controller that the arguments ask for"
-    from cosee.controller import CoSeeController
     from cosee.planner.measures import MEASURES
     from cosee.planner.planned import PlannedController
     from cosee.planner.quality import QualityController
-    from cosee.rules.gated import GatedController, gated
+    from cosee.policies import make_controller
     crew = _team(args, client, pages)
     shared = dict[str, Any](order=args.order, page_selection=focus, snap=_SNAPS[args.snap])
     if args.plan:
         return PlannedController(crew, args.max_steps, source=_finer(args, pages), planner=client,
                                  which=tuple(MEASURES) if args.quality else None,
                                  on_plan=lambda planned: _tell_plan(args, planned), **shared)
-    gate = gated(client, args.gate, _shaped(args))
-    if gate: return GatedController(crew, args.max_steps, **gate, **shared)
-    return (QualityController if args.quality else CoSeeController)(crew, args.max_steps, **shared)
+    if args.quality: return QualityController(crew, args.max_steps, **shared)
+    return make_controller(args.method, crew, args.max_steps, shaped=_shaped(args), **shared)
 
 # %% ../../nbs/cli/01_ask.ipynb #08d3f36f
 def _tags(event: Any) -> list[str]:
@@ -501,7 +500,7 @@ def _ask_one(args: Namespace, client: 'VLMClient', answers: Answers, question: s
     sure = _SURE.get(args.client, 0.) if args.sure is None else args.sure
     result = result_of(episode, question, client.name, pages, episode['seconds'], reading, sure)
     if some: result['files'] = some
-    if reader := made_page_reader(args): result['reading_tokens'] = reader.usage.total_tokens
+    if reader := made_transcriber(args): result['reading_tokens'] = reader.usage.total_tokens
     if args.bill: result['reading'] = args.bill.to_dict()
     episodes.append(episode)
     results.append(result)

@@ -8,8 +8,8 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['ANSWERED', 'FAILED', 'BAD_INPUT', 'NOTHING', 'INTERRUPTED', 'PIPE_CLOSED', 'CODES_HELP', 'Stop', 'common_args',
            'positive', 'amount', 'client_name', 'model_args', 'care_args', 'no_cache_args', 'cache_args',
-           'cache_wanted', 'page_reader_options', 'visual_args', 'visual_options', 'say', 'show_in_browser',
-           'serve_page', 'backends_config', 'made_page_reader', 'PageSources', 'page_sources', 'check_weights',
+           'cache_wanted', 'transcriber_options', 'visual_args', 'visual_options', 'say', 'show_in_browser',
+           'serve_page', 'backends_config', 'made_transcriber', 'PageSources', 'page_sources', 'check_weights',
            'named_client', 'roles_of', 'tell_duties', 'check_client', 'settle_client', 'named_or_implied', 'client_of',
            'TerminalPage', 'board_lines', 'text_table']
 
@@ -155,7 +155,7 @@ def cache_args(
                    'drawn, and OCR for the rest; text: that text alone; ocr: OCR alone; model: what a model of '
                    '--transcriber writes down; image_and_text: a model that takes images is given the text of each '
                    'page next to its image (default: auto, or model with --transcriber)')
-    _page_reader_args(p)
+    _transcriber_args(p)
     p.add_argument('--page-tokens', type=positive, metavar='N',
                    help='most tokens of the text of a page, for a model that reads it (default: 1500)')
 
@@ -173,7 +173,7 @@ def cache_wanted(
         else: os.environ['COSEE_CACHE'] = before
 
 # %% ../../nbs/cli/00_common.ipynb #7de5b6f1
-def _page_reader_args(p: ArgumentParser):
+def _transcriber_args(p: ArgumentParser):
     "Arguments that choose the model that writes pages down"
     g = p.add_argument_group('model that writes pages down, for --text-source model or image_and_text')
     g.add_argument('--transcriber', metavar='NAME', help='a client, or the id of a backend; not needed with one of '
@@ -185,10 +185,10 @@ def _page_reader_args(p: ArgumentParser):
                    'deepseek-ocr, dots-ocr, lighton-ocr, thousandths for large models that were trained on '
                    'such boxes, or markdown for any other (default: by its name)')
 
-_READER = dict(client='transcriber', model_path='page_reader_path', model='page_reader_model',
-               base_url='page_reader_url', family='page_reader_family')
+_READER = dict(client='transcriber', model_path='transcriber_path', model='transcriber_model',
+               base_url='transcriber_url', family='transcriber_family')
 
-def page_reader_options(
+def transcriber_options(
     args: Namespace # of `cache_args`
 ) -> Optional[dict[str, str]]: # as a configuration has them
     "What the arguments say of the model that writes pages down, if anything; raises `Stop` where they do not fit."
@@ -276,7 +276,7 @@ def backends_config(
 def _by_id(args: Namespace, id: str) -> 'VLMClient':
     "The client of a backend's id"
     from cosee.models.clients import reading_client
-    reader = made_page_reader(args)
+    reader = made_transcriber(args)
     own = id == args.client and id not in getattr(args, 'found', {})
     names = 'text_source', 'page_tokens', *(['base_url'] if own else [])
     given: dict[str, Any] = {k: v for k in names if (v := getattr(args, k, None)) is not None}
@@ -289,22 +289,22 @@ def _by_id(args: Namespace, id: str) -> 'VLMClient':
     return reading_client(found.backend, **given)
 
 # %% ../../nbs/cli/00_common.ipynb #9d373376
-def made_page_reader(
+def made_transcriber(
     args: Namespace # of `cache_args` and `model_args`
 ) -> 'Optional[Transcriber]':
     "The reader that the arguments ask for, made once; None where pages are read as ever."
     from cosee.models.registry import CLIENTS
     from cosee.models.transcriber import make_transcriber
-    said = page_reader_options(args)
-    if said is None or getattr(args, 'page_reader_made', None): return getattr(args, 'page_reader_made', None)
+    said = transcriber_options(args)
+    if said is None or getattr(args, 'transcriber_made', None): return getattr(args, 'transcriber_made', None)
     options: dict[str, Any] = dict(said)
     name = options.get('client')
     if options.get('model_path'): say(args, f"loading {options['model_path']} ...")
     if name is None or name in CLIENTS and CLIENTS[name].local:
         _hush(args)
         options |= {k: v for k in ('device', 'dtype') if (v := getattr(args, k, None))}
-    args.page_reader_made = make_transcriber(options, backends_config(args) if name and name not in CLIENTS else None)
-    return args.page_reader_made
+    args.transcriber_made = make_transcriber(options, backends_config(args) if name and name not in CLIENTS else None)
+    return args.transcriber_made
 
 # %% ../../nbs/cli/00_common.ipynb #8e946762
 class PageSources(NamedTuple):
@@ -320,7 +320,7 @@ def page_sources(
     from cosee.models.transcriber import make_extractor
     visual = visual_options(args)
     try:
-        reader = made_page_reader(args)
+        reader = made_transcriber(args)
         way: Any = 'model' if reader else 'auto' if args.text_source in (None, 'image_and_text') else args.text_source
         if visual: _open_visual(args, visual)
         return PageSources(make_extractor(way, reader), visual)
@@ -337,7 +337,7 @@ def _open_visual(args: Namespace, visual: dict[str, Any]):
 def _options(args: Namespace, name: str) -> dict[str, Any]:
     "What the arguments say of all that a client needs and takes"
     from cosee.models.registry import CLIENTS
-    entry, reader = CLIENTS[name], made_page_reader(args)
+    entry, reader = CLIENTS[name], made_transcriber(args)
     given = {k: v for k in (*entry.needs, *entry.takes) if (v := getattr(args, k, None)) not in (None, False, '')}
     given |= dict(transcriber=reader) if reader and 'transcriber' in entry.takes else {}
     if name != args.client: given.pop('base_url', None)   # it is the address of the first client alone

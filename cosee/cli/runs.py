@@ -19,7 +19,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Callable, Optional, TYPE_CHECKING, Union
 from .common import (BAD_INPUT, Stop, TerminalPage, amount, board_lines, cache_args, common_args,
-                              named_or_implied, no_cache_args, page_reader_options, positive, roles_of, serve_page,
+                              named_or_implied, no_cache_args, transcriber_options, positive, roles_of, serve_page,
                               tell_duties,
                               text_table, visual_args, visual_options)
 from ..utils.text import one_line, time_left
@@ -191,8 +191,8 @@ _RUN_EXAMPLES = '''examples:
   cosee run --demo                                          a small run to look at
   cosee run --dataset folder --root questions.csv           your own documents and questions
   cosee run --limit 20 --method direct,cosee_base           synthetic documents, read by OCR
-  cosee run configs/compare_made.yaml --output-dir runs/made
-  cosee run configs/compare_made.yaml --limit 200 --output-dir runs/made     more questions in the same run
+  cosee run configs/equal_tokens.yaml --output-dir runs/equal
+  cosee run configs/equal_tokens.yaml --limit 200 --output-dir runs/equal   more questions in the same run
   cosee run --dataset mpdocvqa --root ~/data/mpdocvqa --split val --limit 100 --method cosee_base,self_consistency \\
             --model-path ~/models/Qwen3-VL-4B-Instruct --device cuda --max-steps 2 --output-dir runs/mpdocvqa
   cosee run --dataset screens --root data/office-20260101_120000        what `cosee screen make` wrote
@@ -209,7 +209,7 @@ def _whole(path: Optional[str]) -> Optional[str]:
 
 def _fields(args: Namespace) -> list[str]:
     "Arguments as FIELD=VALUE"
-    reader = page_reader_options(args)
+    reader = transcriber_options(args)
     if reader and 'model_path' in reader: reader['model_path'] = _whole(reader['model_path']) or ''
     pairs = {'dataset.name': args.dataset, 'dataset.split': args.split, 'dataset.root': _whole(args.root),
              'dataset.limit': args.limit or (_DEMO_QUESTIONS if args.demo else None),

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from .api import At, By, failed
-from .asking import EpisodeInfo, Settings, TEAM, fault_of, method_names
+from .asking import EpisodeInfo, Settings, fault_of, method_names
 from .desk import Desk
 from .documents import Caller, Document, Upload
 from .guard import error_body
@@ -270,6 +270,6 @@ class Models(BaseModel):
 @chat.get('/v1/models', summary='List the models')
 def models(desk: At, caller: By) -> Models:
     "A client is its team; a method behind it asks another way. `cosee` is the usual team on the usual client."
-    ways = [m for m in method_names() if m != TEAM]
+    ways = [m for m in method_names() if m != 'auto']
     names = ['cosee', *desk.clients.names, *(f'{c}/{m}' for c in desk.clients.names for m in ways)]
     return Models(data=[Model(id=name) for name in names])

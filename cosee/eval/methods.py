@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, TypeVar, Union, cast, get_type_hints
 from ..agents import ROLES
 from ..datasets.sample import Sample
-from .calibration import check_curve
 from .task import MethodOutcome, Task, build_team
 from ..focus import listed, make_focus
 from ..models.usage import Ledger
@@ -28,28 +27,9 @@ def _team_of(help: str, **settings) -> MethodEntry:
     "A team with a Board, with settings of its own"
     return MethodEntry('cosee.eval.teams:cosee_method', help, settings, dial='max_steps')
 
-def _rules_of(help: str, **settings) -> MethodEntry:
-    "A team with rules of its own"
-    return MethodEntry('cosee.rules.team:team_method', help, settings, dial='max_steps')
-
-def _gate_of(help: str, **settings) -> MethodEntry:
-    "One call, and a team behind it"
-    return MethodEntry('cosee.rules.gates:gate_method', help, settings)
-
-# %% ../../nbs/eval/08_methods.ipynb #4d39a694
-_GATES = dict(
-    gate_confidence=_gate_of('one call, and a team where it is unsure', by='confidence'),
-    gate_agreement=_gate_of('two calls, and a team where they disagree', by='agreement'),
-    gate_evidence=_gate_of('one call, and a team where no page says so', by='evidence'),
-    printed=_gate_of('one call, and no answer where no page says so', by='evidence', doubted='abstain'),
-    sure=_gate_of('one call, and no answer where no page says so or it is unsure', by='both', ask='direct',
-                  doubted='abstain', min_confidence=.65),
-    checked=_gate_of('one call that is asked about its answer, and no answer where it may be missing', by='check',
-                     ask='direct', doubted='abstain', min_confidence=.2),
-    seconded=_gate_of('the rule reader, and one call where it is unsure; no answer where both are', by='seconded',
-                      ask='direct', doubted='abstain', min_confidence=.2),
-    cascade=_gate_of('the rule reader, one call, and one about its answer; no answer where all are unsure',
-                     by='cascade', ask='direct', doubted='abstain', min_confidence=.1))
+def _cascade_of(help: str, *accept: str, **settings) -> MethodEntry:
+    "One call, and what its answer has to meet"
+    return MethodEntry('cosee.policies:cascade_method', help, dict(accept=accept, **settings))
 
 # %% ../../nbs/eval/08_methods.ipynb #f6fe107f
 METHODS: Registry[MethodEntry] = Registry('method', dict(
@@ -58,6 +38,17 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
     self_consistency=MethodEntry('cosee.eval.baselines:self_consistency_method', 'a vote of several samples',
                                  dial='num_samples'),
     chat=MethodEntry('cosee.eval.baselines:chat_method', 'a conversation without a Board', dial='max_turns'),
+    require_evidence=_cascade_of('one call, and no answer where no page says so', 'require_evidence'),
+    min_confidence=_cascade_of('one call, and no answer where no page says so or the model is unsure',
+                               'require_evidence', 'min_confidence', min_confidence=.65),
+    self_check=_cascade_of('one call that is asked about its answer, and no answer where it may be missing',
+                           'self_check', min_confidence=.2),
+    rules_first=_cascade_of('the rule-based reader, and one call where it is unsure; no answer where both are',
+                            'rules_first', min_confidence=.2),
+    rules_first_self_check=_cascade_of('the rule-based reader, one call, and one about its answer; no answer where '
+                                       'all are unsure', 'rules_first', 'self_check', min_confidence=.1),
+    escalate=_cascade_of('one call, and a team where no page says so or the model is unsure', 'require_evidence',
+                         'min_confidence', min_confidence=.5, otherwise='team'),
     cosee=_team_of('a team with a Board'),
     cosee_base=_team_of('three roles, two steps', agents=tuple(ROLES), max_steps=2),
     cosee_light=_team_of('two roles, two steps', agents=('scanner', 'detail_reader'), max_steps=2),
@@ -68,14 +59,12 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
                             dial='max_steps'),
     cosee_plan=MethodEntry('cosee.planner.planned:planned_method', 'a plan, and a team that follows it',
                            dial='max_steps'),
-    blind=_rules_of('first answers that nobody has heard, then a team', first='blind', decide='votes'),
-    weighted=_rules_of('a team whose votes weigh by what print proves', decide='evidence'),
-    verified=_rules_of('a team whose corrections quote their line', checks='lines'),
-    dissent=_rules_of('a team that keeps what a minority says', dissent=True),
-    split=_rules_of('a team whose agents read different pages', first='blind', pages='split'),
-    **_GATES,
-    gated=MethodEntry('cosee.eval.teams:gated_method', 'one call, and a team where that is unsure'),
-    screen=MethodEntry('cosee.screen.agent:screen_method', 'the next step on a screen')))
+    blind=MethodEntry('cosee.policies:blind_method', 'first answers that nobody has heard, then a team',
+                      dial='max_steps'),
+    screen=MethodEntry('cosee.screen.agent:screen_method', 'the next step on a screen')),
+    aliases=dict(printed='require_evidence', sure='min_confidence', checked='self_check', seconded='rules_first',
+                 cascade='rules_first_self_check', gate_evidence='escalate', gate_confidence='escalate',
+                 gated='escalate'))   # what the published records and older configurations call them
 
 # %% ../../nbs/eval/08_methods.ipynb #cfe7d7d3
 def method_settings(
@@ -93,10 +82,10 @@ class SettingError(ValueError):
         super().__init__(why)
         self.setting = setting
 
-_LEAST = dict(unproved=0, max_steps=1, max_turns=1, num_samples=1, max_new_tokens=1, agreement=1, max_calls=1, k=1,
-              probe=1, pages=0, max_cells_per_page=1, max_total_chars=1, stop_confidence=0, min_confidence=0,
-              num_agents=1, quorum=0, temperature=0)
-_MOST = dict(unproved=1, quorum=1)
+_LEAST = dict(max_steps=1, max_turns=1, num_samples=1, max_new_tokens=1, agreement=1, max_calls=1, k=1,
+              max_cells_per_page=1, max_total_chars=1, stop_confidence=0, min_confidence=0, num_agents=1, quorum=0,
+              temperature=0)
+_MOST = dict(min_confidence=1, quorum=1)
 
 def _type_fault(hint: Any, value: Any) -> Optional[str]:
     "Why a value is not of the type that a signature asks for"
@@ -114,10 +103,6 @@ def _number_fault(name: str, value: float) -> Optional[str]:
     if value > _MOST.get(name, value): return f'must be at most {_MOST[name]}, not {value}'
     return f'must be at least {_LEAST[name]}, not {value}' if value < _LEAST.get(name, value) else None
 
-def _check_team(given: Any):
-    "ValueError for a method that cannot stand behind a gate"
-    if make_method(given).budget: raise ValueError('a team behind a gate has the budget of the gate')
-
 def _value_fault(name: str, value: Any) -> Optional[str]:
     "Why a value of the right type cannot be"
     if isinstance(value, (int, float)) and not isinstance(value, bool): return _number_fault(name, value)
@@ -125,8 +110,6 @@ def _value_fault(name: str, value: Any) -> Optional[str]:
     try:
         if name == 'agents': names = [a.name for a in build_team(None, given)]
         elif name == 'focus': make_focus(given)
-        elif name == 'curve': check_curve(given)
-        elif name == 'team': _check_team(given)
     except (ValueError, TypeError) as e: return str(e)
     return f'two agents have one name: {names}' if len(set(names)) < len(names) else None
 
@@ -179,15 +162,8 @@ class Method:
     ) -> MethodOutcome:
         "Answer one question; raises ValueError where there is none."
         task = Task(listed(sample['images']), sample['question'], client, Ledger() if ledger is None else ledger, seed,
-                    {k: v for k, v in (gen or {}).items() if k not in self.own}, meta=sample.get('meta', {}),
-                        others=_run_other)
+                    {k: v for k, v in (gen or {}).items() if k not in self.own}, meta=sample.get('meta', {}))
         return task.run(METHODS.find(self.type).load(), **self.settings)
-
-# %% ../../nbs/eval/08_methods.ipynb #c5c76696
-def _run_other(task: Task, entry: Union[Method, str, Mapping[str, Any]]) -> MethodOutcome:
-    "What a method makes of a question that another one has begun"
-    method = make_method(entry)
-    return METHODS.find(method.type).load()(task, **method.settings)
 
 # %% ../../nbs/eval/08_methods.ipynb #dec96976
 def make_method(

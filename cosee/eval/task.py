@@ -16,7 +16,7 @@ from ..controller import MODEL_FAILED, Episode, Snap, call_record
 from ..datasets.sample import Sample
 from ..focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from ..utils.json_scan import Reading, read_answer
-from ..models.client import (NoReply, Outcome, Rendered, Reply, Request, TaskType, Turn, as_client, merged,
+from ..models.client import (NoReply, Outcome, Rendered, Reply, Request, TaskType, as_client, merged,
                                  most_tokens, page_request, usable)
 from ..models.calls import record
 from ..models.usage import BudgetExceeded, Ledger, Usage, UsageRecord
@@ -99,7 +99,7 @@ class MethodOutcome(TypedDict):
     trace: dict[str, Any]           # everything that is needed to look at it again
     shown: NotRequired[list[int]]   # pages that were shown in any call, in order of appearance
     page_tokens: NotRequired[int]   # most tokens of the text of a page, where page text was shown
-    did: NotRequired[dict[str, Any]] # what rules of its own did: first answers, votes and proofs, its gate
+    did: NotRequired[dict[str, Any]] # what a policy did: first answers, its cascade
 
 # %% ../../nbs/eval/06_task.ipynb #f0a3e002
 _TOLD: tuple[TaskType, ...] = ('act', 'answer', 'reason', 'chat')   # what is told of the answer's form
@@ -136,7 +136,6 @@ class Task:
     view: Optional[Viewing] = None                       # what it chose
     snap: Snap = 'auto'                                  # are boxes put on the words? as in `CoSeeController`
     whole: Any = None                                    # the client that shows all page text, where it was given less
-    others: Optional[Callable[[Task, Any], MethodOutcome]] = None # runs another method by name, see `hand_over`
 
     def __post_init__(self):
         form = self.meta.get('answer_form')
@@ -219,24 +218,6 @@ class Task:
         if len(replies) == 1: usable(replies[0])
         return replies
 
-    def ask_back(self,
-        told: Told,           # the instruction of a call
-        said: str,            # what was replied to it
-        back: str,            # what is asked about that
-        agent: str = 'solo',  # under whose name it is booked
-        step: int = 2,        # round
-        **gen                 # generation settings
-    ) -> Reply:
-        "Ask about a reply in the same conversation; raises `BudgetExceeded` where that is not covered."
-        gen = {**merged(gen, self.gen), 'seed': (self.seed + 1000 * (step - 1)) % 2 ** 31}
-        turns = Turn('assistant', said), Turn('user', back)
-        request = self.request(told, **gen).but(turns=turns)
-        if self.ledger.max_tokens is not None:
-            self.ledger.require(most_tokens(self.client, request, self.ledger.count))
-        with record() as calls:
-            try: return as_client(self.client).respond(request)
-            finally: self._book(calls, agent, step)
-
     def fit(self,
         prompts: Sequence[tuple[Told, int]], # pairs (instruction, max_new_tokens) that all have to be covered
         least: float = 0.,              # share of a page's text that is shown in any case, 0-1
@@ -306,13 +287,6 @@ class Task:
         from cosee.text.grounding import ground
         if not self.snap: return evidence
         return ground(evidence, answer, self.images, getattr(self.client, 'words', None), self.snap is True)
-
-    def hand_over(self,
-        method: Any     # its name, or an object with a type and settings, as in a configuration
-    ) -> MethodOutcome: # what it spends is on the same account
-        "What another method makes of the question; raises BudgetExceeded, and ValueError where no methods are known."
-        if self.others is None: raise ValueError('this task knows no methods by name: make it with Method.run')
-        return self.others(self, method)
 
     def run(self,
         method: Callable[..., MethodOutcome], # takes the task and its own settings

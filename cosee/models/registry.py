@@ -89,7 +89,8 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     scripted=ClientEntry(f'{_HERE}:scripted_client', 'replies that are given in advance', sees=True,
                          needs={'replies': 'a list of texts, which a configuration of a run can hold'}),
     **{'screen-ocr': ClientEntry('cosee.screen.reader:ScreenReader', 'reads the text of a screen and follows '
-                                 'the verb of the instruction; needs no GPU and no weights')}))
+                                 'the verb of the instruction; needs no GPU and no weights')}),
+    aliases=dict(none='ocr', print='text'))   # 'none': no model; 'print': in older configurations
 
 # %% ../../nbs/models/08_registry.ipynb #e77cb2e9
 def weights_client(
@@ -213,8 +214,6 @@ def scripted_client(
     return client
 
 # %% ../../nbs/models/08_registry.ipynb #7806dfef
-_ALSO_CALLED = dict(none='ocr', print='text')   # 'none': no model; 'print': in older configurations
-
 class ClientChoice(Protocol):
     "What a configuration says of its client."
     type: str
@@ -228,7 +227,7 @@ def find_client(
     name, said = (client, {}) if isinstance(client, str) else (client.type, client.options)
     options = {**said, **options}
     if '.' in name and name not in CLIENTS: name, options = 'backend', {'id': name, **options}
-    try: entry = CLIENTS.find(_ALSO_CALLED.get(name, name))
+    try: entry = CLIENTS.find(name)
     except UnknownName as e: raise ConfigError(f'field client.type: {e}') from None
     missing = next((n for n in entry.needs if options.get(n) is None), None)
     if missing: raise ConfigError(f'field client.options: {name!r} needs {missing}, {entry.needs[missing]}')

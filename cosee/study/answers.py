@@ -32,7 +32,9 @@ def model_of(
 # %% ../../nbs/study/00_answers.ipynb #0b2a3630
 Role = Literal['baseline', 'method', 'bound']
 BASELINES = 'direct', 'self_consistency'   # types of methods
-CALLS = dict(direct='1 call', cot='1 call', printed='1 call', sure='1 call', seconded='1 call',   # without a budget
+CALLS = dict(direct='1 call', cot='1 call', require_evidence='1 call', min_confidence='1 call',   # without a budget
+             rules_first='1 call', self_check='2 calls', rules_first_self_check='2 calls',
+             printed='1 call', sure='1 call', seconded='1 call',   # as older records call them
              checked='2 calls', cascade='2 calls')
 
 class Way(NamedTuple):
@@ -87,7 +89,7 @@ def _told(found: Any) -> list[Said]:
 def _said_in(record: Record) -> list[Said]:
     "The answers that were given on the way, the first one first; none where nothing is known of it"
     trace, did = record.get('trace') or {}, _did_of(record)
-    gate = _fields(did.get('gate'))
+    gate = _fields(did.get('cascade') or did.get('gate'))   # 'gate' in older records
     asked = [dict(gate[k], agent='gate') for k in ('first', 'second') if isinstance(gate.get(k), dict)]
     calls = [*(trace.get('before') or []), *(trace.get('calls') or [])]
     spoken = [dict(c, answer=read_answer(str(c.get('text') or ''))['answer'])

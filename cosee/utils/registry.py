@@ -141,14 +141,15 @@ class Registry(dict[str, E]):
     "The table of one kind of thing: a dict of entries by name, in the order in which people are told of them."
     def __init__(self,
         what: str,             # what its entries are, for errors: 'client', 'method', ...
-        entries: dict[str, E]  # the built-in ones
+        entries: dict[str, E], # the built-in ones
+        aliases: Optional[dict[str, str]] = None # other names that records and configurations use -> name
     ):
         super().__init__(entries)
-        self.what = what
+        self.what, self.aliases = what, aliases or {}
 
     def find(self, name: str) -> E:
         "The entry of `name`; raises `UnknownName` where there is none."
-        if isinstance(name, str) and name in self: return self[name]
+        if isinstance(name, str) and (known := self.aliases.get(name, name)) in self: return self[known]
         raise UnknownName(no_such(self.what, name, self))
 
     def __repr__(self): return f"Registry({self.what!r}: {', '.join(self)})"

@@ -155,8 +155,8 @@ def _ring(
               viewBox='0 0 48 48', role='img', aria_label=f'Confidence {percent} percent')
 
 _STOPPED = dict(confidence='stopped: sure enough', agreement='stopped: the agents agree', max_steps='all steps used',
-                **{'one call': 'one call was enough', 'by rules': 'the reader by rules was sure',
-                   'in doubt': 'one answer, in doubt'})
+                rules='the rule-based reader was sure', withheld='one answer, withheld',
+                **{'one call': 'one call was enough'})
 
 # %% ../../nbs/view/03_episode.ipynb #7298cfac
 EpisodeLike = Mapping[str, Any]   # an `Episode`, or a part of one, perhaps from a file

@@ -50,7 +50,7 @@ class LiveEpisode:
         if kind == 'start': self.status = f"{clean(event['agent'], 40)} is looking, step {event['step']}"
         elif kind == 'reading': self.reading = self._pace(event['done'], event['of'])
         elif kind == 'turn': _grow(self, event)
-        elif kind == 'gate': self.status = f"One call is not enough: {clean(event['reason'], 80)}"
+        elif kind == 'escalate': self.status = f"One call is not enough: {clean(event['reason'], 80)}"
         elif kind == 'end': self.done, self.status = event, 'Done'
 
     def _pace(self, done: int, of: int) -> str:

@@ -43,7 +43,7 @@ from cosee.models.transcriber import Transcriber
 from cosee.pages import load_pages
 from cosee.planner.document_plan import plan_document
 from cosee.planner.planning import plan
-from cosee.rules.gated import GatedController
+from cosee.policies import CascadeController
 from cosee.screen.agent import ScreenAgent
 from cosee.tools.agent import with_tools
 
@@ -92,7 +92,7 @@ def chat(client, doc):
 
 
 def check(client, doc):
-    return GatedController(team(client), by="check", doubted="abstain").run(list(doc), QUESTION)
+    return CascadeController(team(client), accept=["self_check"]).run(list(doc), QUESTION)
 
 
 def tools(client, doc):

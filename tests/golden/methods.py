@@ -24,7 +24,8 @@ FILE = Path(__file__).with_name("methods.jsonl")
 TYPED = {100: "CORNER SHOP LTD\nBread      2     3.40\nTOTAL            8.00\nPAID            10.00",
          200: "Thank you, and come back on 12 May 2021."}
 METHODS = ("direct", "cot", "self_consistency", "chat", "cosee_base", "cosee_light", "cosee_expanded", "single_board",
-           "cosee_tools", "blind", "printed", "sure", "checked", "seconded", "cascade")
+           "cosee_tools", "blind", "require_evidence", "min_confidence", "self_check", "rules_first",
+           "rules_first_self_check", "escalate")
 PLAIN = {"right": "Page: 1\nConfidence: 0.9\nAnswer: 8.00", "unsure": "Page: 1\nConfidence: 0.3\nAnswer: 8.00",
          "wrong": "Page: 1\nConfidence: 0.9\nAnswer: 99.10", "none": "Answer: not answerable"}
 QUESTIONS = ("How much is the total?", "What was charged for delivery?")

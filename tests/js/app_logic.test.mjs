@@ -116,9 +116,8 @@ test('a box by hand lies on the page, whichever way it was drawn', () => {
 test('only what differs from the usual is said', () => {
   const usual = {
     client: 'ocr',
-    method: 'team',
+    method: 'auto',
     agents: ['scanner', 'detail_reader'],
-    gate: 'auto',
     order: 'sequential',
     focus: 'auto',
     max_steps: 3,
@@ -132,17 +131,10 @@ test('only what differs from the usual is said', () => {
     agents: ['scanner'],
     max_tokens: 5000,
   });
-  assert.equal(logic.settingsInWords({}, usual), 'ocr, team of 2');
-  assert.equal(logic.settingsInWords({ gate: 'none' }, usual), 'ocr, team of 2, no first call');
-  assert.equal(logic.settingsInWords({ gate: 'printed' }, usual), 'ocr, team of 2, one call, print alone');
-  assert.equal(
-    logic.settingsInWords({ gate: 'sure' }, usual),
-    'ocr, team of 2, one call, print and confidence alone',
-  );
-  assert.equal(
-    logic.settingsInWords({ gate: 'evidence' }, usual),
-    'ocr, team of 2, one call first, by evidence',
-  );
+  assert.equal(logic.settingsInWords({}, usual), 'ocr');
+  assert.equal(logic.settingsInWords({ method: 'team' }, usual), 'ocr, team of 2');
+  assert.equal(logic.settingsInWords({ method: 'rules_first' }, usual), 'ocr, rules first');
+  assert.equal(logic.settingsInWords({ method: 'escalate' }, usual), 'ocr, escalate');
   const said = { method: 'direct', max_tokens: 12_000, order: 'parallel' };
   assert.equal(logic.settingsInWords(said, usual), 'ocr, direct, 12,000 tokens at most');
 });

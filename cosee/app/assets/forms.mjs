@@ -1,6 +1,6 @@
 // The fields in which one chooses how a question is answered.
 import { all, first, h } from '../../view/assets/elements.mjs';
-import { settingsInWords, settingsOf } from './logic.mjs';
+import { asksTeam, settingsInWords, settingsOf } from './logic.mjs';
 
 // -- Fields
 const field = (label, control, more = '') =>
@@ -20,16 +20,17 @@ const check = (name, value, text, checked) =>
 const words = {
   focus: { auto: 'as needed', all: 'all pages', top: 'the best pages', overview: 'an overview first' },
   order: { sequential: 'one after the other', parallel: 'all at once' },
-  gate: {
+  method: {
     auto: 'as is best for the model',
-    evidence: 'it is not printed there',
-    confidence: 'it is not sure',
-    printed: 'never: what is not printed is no answer',
-    sure: 'never: only what is printed and sure is an answer',
-    checked: 'never: an answer counts if the model stands by it',
-    seconded: 'never: a reader by rules answers first, and seconds the model',
-    cascade: 'never: as before, and the model has to stand by its answer',
-    none: 'at once, without one',
+    team: 'a team that shares notes',
+    direct: 'one call',
+    require_evidence: 'one call; no answer that no page says',
+    min_confidence: 'one call; no answer that no page says or that is unsure',
+    self_check: 'one call; the model has to stand by its answer',
+    rules_first: 'rules first, then one call',
+    rules_first_self_check: 'rules first, then one call that is asked about its answer',
+    escalate: 'one call; a team where it does not hold',
+    blind: 'a team whose first answers nobody has heard',
   },
 };
 const named = text => text.replaceAll('_', ' ');
@@ -37,7 +38,7 @@ const named = text => text.replaceAll('_', ' ');
 // -- A form of settings
 export function settingsForm(element, start, said) {
   const usual = { ...start.settings, client: start.clients[0] };
-  const methods = Object.fromEntries(start.methods.map(name => [name, named(name)]));
+  const methods = Object.fromEntries(start.methods.map(name => [name, words.method[name] ?? named(name)]));
   const team = h(
     'fieldset',
     { class: 'team' },
@@ -47,7 +48,6 @@ export function settingsForm(element, start, said) {
   );
   const ofTeam = [
     team,
-    field('One call first; the team if', choice('gate', Object.keys(words.gate), usual.gate, words.gate)),
     field('Order', choice('order', ['sequential', 'parallel'], usual.order, words.order)),
     field('Rounds at most', number('max_steps', usual.max_steps, 1, 12)),
     field('Pages they see', choice('focus', ['auto', 'all', 'top', 'overview'], usual.focus, words.focus)),
@@ -63,20 +63,19 @@ export function settingsForm(element, start, said) {
   const valueIn = name => first(`[name="${name}"]`, element).value;
   const read = () => {
     const checked = name => all(`[name="${name}"]:checked`, element).map(box => box.value);
-    const names = ['client', 'method', 'gate', 'order', 'focus', 'k', 'max_steps', 'max_tokens'];
+    const names = ['client', 'method', 'order', 'focus', 'k', 'max_steps', 'max_tokens'];
     const fields = Object.fromEntries(names.map(name => [name, valueIn(name)]));
     fields.agents = checked('agents');
     fields.tools = checked('tools').length > 0;
     return settingsOf(fields, usual);
   };
   const show = () => {
-    const isTeam = valueIn('method') === 'team';
-    for (const part of ofTeam) part.hidden = !isTeam;
+    for (const part of ofTeam) part.hidden = !asksTeam(valueIn('method'));
     said.textContent = settingsInWords(read(), usual);
   };
   const write = settings => {
     const chosen = { ...usual, ...settings };
-    for (const name of ['client', 'method', 'gate', 'order', 'focus', 'k', 'max_steps']) {
+    for (const name of ['client', 'method', 'order', 'focus', 'k', 'max_steps']) {
       first(`[name="${name}"]`, element).value = chosen[name] || usual[name];
     }
     first('[name="max_tokens"]', element).value = chosen.max_tokens ?? '';

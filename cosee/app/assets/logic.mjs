@@ -130,7 +130,6 @@ export function settingsOf(fields, usual) {
     client: fields.client,
     method: fields.method,
     agents: fields.agents,
-    gate: fields.gate,
     order: fields.order,
     focus: fields.focus,
     max_steps: number(fields.max_steps),
@@ -143,14 +142,8 @@ export function settingsOf(fields, usual) {
   return Object.fromEntries(Object.entries(said).filter(isSaid));
 }
 
-const gates = {
-  none: 'no first call',
-  printed: 'one call, print alone',
-  sure: 'one call, print and confidence alone',
-  checked: 'one call and one about its answer',
-  seconded: 'rules first, then one call',
-  cascade: 'rules first, then one call and one about its answer',
-};
+// May a team be asked? Then its shape matters.
+export const asksTeam = method => ['auto', 'team', 'escalate', 'blind'].includes(method);
 
 // Settings in a few words: what somebody chose, and nothing that goes without saying.
 export function settingsInWords(settings, usual) {
@@ -158,7 +151,6 @@ export function settingsInWords(settings, usual) {
     client,
     method,
     agents,
-    gate,
     order,
     focus,
     max_steps: steps,
@@ -168,11 +160,10 @@ export function settingsInWords(settings, usual) {
     ...usual,
     ...settings,
   };
-  const isTeam = method === 'team';
+  const isTeam = asksTeam(method);
   const words = [
     client,
-    isTeam ? `team of ${agents.length}` : method,
-    isTeam && gate !== usual.gate ? (gates[gate] ?? `one call first, by ${gate}`) : '',
+    method === 'team' ? `team of ${agents.length}` : method === 'auto' ? '' : method.replaceAll('_', ' '),
     isTeam && order !== usual.order ? order : '',
     isTeam && steps !== usual.max_steps ? `${steps} steps` : '',
     focus !== usual.focus ? `focus ${focus}` : '',

@@ -14,7 +14,7 @@ __all__ = ['study_args']
 
 # %% ../../../nbs/cli/21_study.ipynb #ede54055
 _EXAMPLES = '''examples:
-  cosee run configs/verdict.yaml --output-dir runs/verdict && cosee pack verdict.pack runs/verdict
+  cosee run configs/equal_tokens.yaml --output-dir runs/equal && cosee pack equal.pack runs/equal
   cosee study verdict.pack other.pack -o results          answers.csv, tables.json, tables.md and report.html
   cosee study verdict.pack --check results/tables.json    is it what the records give?
 
