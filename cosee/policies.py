@@ -19,10 +19,11 @@ from .models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page
 from .models.confidence import (CHECK_PROMPT, CHECK_TOKENS, p_true_logit, rules_first_confidence,
                                      self_check_confidence)
 from .models.reader_client import OcrClient
-from .models.text_client import TextClient
+from .models.text_client import MultimodalClient, TextClient
 from .models.usage import Ledger
-from .models.wrappers import ClientWrapper
+from .models.wrappers import ClientWrapper, known_client
 from .pages import page_numbers
+from .text.candidates import values_in
 from .text.grounding import Location, TextLocator, open_locator
 from .utils.boxes import Box
 from .utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line, same_answer
@@ -33,7 +34,7 @@ __all__ = ['Evidence', 'FOUND', 'RULES_SUFFICE', 'Criterion', 'CRITERIA', 'Other
            'make_controller']
 
 # %% ../nbs/core/02_policies.ipynb #ac740007
-Evidence = Literal['box', 'page', '', 'abstains', 'unread']
+Evidence = Literal['box', 'page', '', 'abstains', 'unread', 'short']
 FOUND: tuple[Evidence, ...] = ('box', 'page')   # what counts as evidence
 _AT = .06   # how far from a box is still at it, in parts of the page
 _CLAIMS = 'yes', 'no', 'true', 'false'
@@ -48,9 +49,10 @@ class EvidenceChecker:
     def __init__(self,
         document: Sequence[Any], # its pages
         words: Any = None,       # a text extractor, as `client.words`; None: one of its own
-        read: bool = True        # read pages whose text is not at hand?
+        read: bool = True,       # read pages whose text is not at hand?
+        question: str = ''       # what is asked, to tell the value in an answer that is a sentence
     ):
-        self.document, self.words, self.read = document, words, read
+        self.document, self.words, self.read, self.question = document, words, read, question
         self._pages: dict[int, Optional[TextLocator]] = {}
 
     def page(self,
@@ -65,13 +67,19 @@ class EvidenceChecker:
         answer: str,               # as somebody gave it
         page: Optional[int],       # where it should stand, from 1
         box: Optional[Box] = None  # where on the page, 0-1
-    ) -> Evidence: # at its 'box', elsewhere on its 'page', nowhere (''), or why nothing was looked for
+    ) -> Evidence: # at its 'box', elsewhere on its 'page', nowhere (''), or why that cannot be told
         "Look an answer up on the page that it names."
         if abstains(answer): return 'abstains'
         printed = self.page(page) if page else None
         if printed is None: return 'unread' if page else ''
         if box and printed.locate(answer, (cast(int, page), box), reach=_AT): return 'box'
-        return 'page' if not _is_common(answer) and printed.locate(answer) else ''
+        if _is_common(answer): return 'short'
+        return 'page' if self._locate(printed, answer) else ''
+
+    def _locate(self, printed: TextLocator, answer: str) -> Optional[Location]:
+        "Where the answer, or the value in it, stands on a page"
+        said = [answer, *(v for v in values_in(answer, self.question) if not _is_common(v))]
+        return next(filter(None, map(printed.locate, said)), None)
 
     def find(self,
         answer: str,         # that named no page
@@ -79,7 +87,7 @@ class EvidenceChecker:
     ) -> Optional[Location]: # None where it is nowhere, or would be everywhere
         "Find the first of some pages on which an answer stands."
         if abstains(answer) or _is_common(answer): return None
-        found = (printed.locate(answer) for n in pages if (printed := self.page(n)))
+        found = (self._locate(printed, answer) for n in pages if (printed := self.page(n)))
         return next(filter(None, found), None)
 
 # %% ../nbs/core/02_policies.ipynb #ac74000b
@@ -182,8 +190,12 @@ CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 def _lacks_evidence(episode: Episode, checker: EvidenceChecker) -> str:
     "Why the answer of an episode has no evidence, '' if it has"
     places = [(e['page'], cast(Optional[Box], e['bbox'])) for e in episode['evidence']]
-    if any(checker.check(episode['answer'], page, box) in FOUND for page, box in places): return ''
-    return f'it is not printed on page {places[0][0]}' if places else 'it is printed on no page'
+    if any(checker.check(episode['answer'], page, box) for page, box in places): return ''
+    if places: return f'it is not printed on page {places[0][0]}'
+    shown = {n for e in episode['trace']['events'] for n in e.get('shown', [])}
+    pages = shown or range(1, len(checker.document) + 1)
+    told = not _is_common(episode['answer']) and any(checker.page(n) for n in pages)
+    return 'it is printed on no page' if told else ''
 
 def _doubt(episode: Episode, accept: Sequence[Criterion], checker: EvidenceChecker, min_confidence: float,
            stated: bool) -> str:
@@ -232,7 +244,7 @@ class CascadeController(CoSeeController):
             return CoSeeController.run(self, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
         if earlier or not self.agents: return ask_team()
         reads = bool({'require_evidence', 'rules_first'} & {*self.accept})
-        checker = EvidenceChecker(images, words_of(self.agents), read=reads)
+        checker = EvidenceChecker(images, words_of(self.agents), reads, question)
         reader = _FirstReader(self.agents[-1].qwen_client, self.accept, checker)
         alone = CoSeeController([reader], 1, self.default_gen_kwargs, page_selection=self.page_selection,
                                 snap=cast(Snap, self.snap), because=self.because)
@@ -350,9 +362,10 @@ def usual_policy(
     shaped: bool = False # is the team asked for, with agents, tools or an order of its own?
 ) -> Policy:
     "Say what `auto` stands for."
-    while isinstance(client, ClientWrapper): client = client.client
-    reads = isinstance(client, TextClient) and not client.keep_images
-    return 'rules_first' if reads and not shaped else 'team'
+    while isinstance(client, ClientWrapper) and not isinstance(client, MultimodalClient): client = client.client
+    model = known_client(client.now if isinstance(client, MultimodalClient) else client)
+    if shaped or not model.uses_model: return 'team'   # who reads by rules costs nothing
+    return 'rules_first' if isinstance(model, TextClient) and not model.keep_images else 'require_evidence'
 
 def make_controller(
     policy: Policy,          # how a question is answered

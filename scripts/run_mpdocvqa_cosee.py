@@ -13,4 +13,5 @@ CONFIG = Path(__file__).resolve().parent.parent / "configs/mpdocvqa.yaml"
 METHODS = "cosee_light,cosee_base,cosee_expanded,escalate"
 
 if __name__ == "__main__":
-    sys.exit(main(["run", str(CONFIG), "--method", METHODS, *sys.argv[1:]]))
+    methods = [] if any(a.startswith("--method") for a in sys.argv) else ["--method", METHODS]
+    sys.exit(main(["run", str(CONFIG), *methods, *sys.argv[1:]]))

@@ -44,7 +44,7 @@ def run(monkeypatch, capsys):
 def doc(tmp_path): return pdf(tmp_path / "doc.pdf", 3)
 
 
-def ask(*more): return ("ask", *more, "--client", "told")
+def ask(*more): return ("ask", *more, "--client", "told", "--method", "team")
 
 
 def test_json_keeps_its_contract(run, doc, tmp_path):

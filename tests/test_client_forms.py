@@ -176,5 +176,6 @@ def test_the_model_of_the_front_page_is_used_by_everything(root, tmp_path):
     assert "no JSON object" in plan_document("What?", PAGES, model).error   # it is asked, and writes no plan
     with Desk(tmp_path / "desk", Clients({"mine": space["MyModel"]}), Roots([samples_dir()])) as desk:
         caller = caller_of()
-        job = desk.ask(caller, desk.library.open_path(caller, "invoice.pdf").id, "What is the total?")
+        invoice = desk.library.open_path(caller, "invoice.pdf").id
+        job = desk.ask(caller, invoice, "What is the total?", dict(method="team"))
         assert job.wait(60) and desk.episode(caller, job.id)["answer"].startswith("1 pages")

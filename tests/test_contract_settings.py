@@ -53,7 +53,7 @@ WRONG = [
     (dict(type="cosee", stop_confidence=float("nan")), r"methods\.0\.stop_confidence: .*finite"),
     (dict(type="cosee", focus="nowhere"), r"methods\.0\.focus: .*nowhere"),
     (dict(type="cosee", num_agents=0), r"methods\.0\.num_agents"),
-    (dict(type="gated", probe=0), r"methods\.0\.probe"), (dict(type="direct", k=0), r"methods\.0\.k"),
+    (dict(type="escalate", max_steps=0), r"methods\.0\.max_steps"), (dict(type="direct", k=0), r"methods\.0\.k"),
     (dict(type="chat", thoughts="yes"), r"methods\.0\.thoughts: .*boolean"),
     (dict(type="self_consistency", num_samples=0), r"methods\.0\.num_samples"),
     (dict(type="cosee_tools", max_calls=0), r"methods\.0\.max_calls"),

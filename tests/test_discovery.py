@@ -31,7 +31,7 @@ def serving(monkeypatch, *servers):
 
 def ask(capsys, *more, code=0):
     "What `cosee ask` writes to standard output as JSON, and to standard error"
-    assert main(["ask", INVOICE, "-q", QUESTION, "--json", *more]) == code
+    assert main(["ask", INVOICE, "-q", QUESTION, "--method", "team", "--json", *more]) == code
     said = capsys.readouterr()
     return json.loads(said.out)[0] if said.out else None, said.err
 
@@ -58,7 +58,7 @@ def test_a_text_model_is_given_the_text_of_the_pages(monkeypatch, capsys):
     lists = ollama(**{"qwen3:8b": EYES["qwen3:8b"]})
     with FakeServer(answer=lambda body: json.dumps({"answer": "39,452.74", "line": 1}), lists=lists) as server:
         serving(monkeypatch, server)
-        result, told = ask(capsys, "--method", "team")
+        result, told = ask(capsys)
         assert server.requests and not images(server) and "39,452.74" in asked(server.requests[0]["body"])
     assert result["client"] == "ollama.qwen3:8b" and "a text model that is loaded" in told
     assert "OLLAMA_CONTEXT_LENGTH" in told   # 4,096 tokens are two pages
@@ -108,7 +108,7 @@ def test_an_address_or_a_name_alone_is_enough(monkeypatch, capsys):
         assert ask(capsys, "--base-url", server.base_url)[0]["client"] == "ollama.qwen3-vl:4b"
         assert "no server on this machine has 'qwen3:8b'" in ask(capsys, "--model", "qwen3:8b", code=2)[1]
         serving(monkeypatch, server)
-        assert ask(capsys, "--model", "qwen3:8b", "--method", "team")[0]["client"] == "ollama.qwen3:8b"
+        assert ask(capsys, "--model", "qwen3:8b")[0]["client"] == "ollama.qwen3:8b"
     assert "tells of no model" in ask(capsys, "--base-url", server.base_url, code=2)[1]
 
 

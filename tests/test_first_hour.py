@@ -57,7 +57,7 @@ def told(monkeypatch, **action):
     "A client that says one thing"
     said = {"action": "HYPOTHESIZE", "content": "It says so", "confidence": .95, "view": {"page": 1}, **action}
     monkeypatch.setitem(CLIENTS, "told", ClientEntry(lambda: ScriptedClient([said], cycle=True)))
-    return "--client", "told"
+    return "--client", "told", "--method", "team"
 
 
 # --- asking ---

@@ -446,7 +446,7 @@ def test_show_takes_a_name_of_the_table(hub, home, monkeypatch, capsys):
     path = fetch_weights("small", weights_folder() / "small")
     assert main(["models", "show", "small", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["state"], told["path"], told["client"]) == ("here", str(path), "print")
+    assert (told["state"], told["path"], told["client"]) == ("here", str(path), "text")
     path.write_bytes(OTHER)
     assert main(["models", "show", "small", "--verify"]) == 1 and "DAMAGED" in capsys.readouterr().out
     assert main(["models", "show", "smal"]) == 2 and "did you mean 'small'?" in capsys.readouterr().err

@@ -52,8 +52,8 @@ def _method_arg(g: Any):
                         'self_check: one call that is asked about its answer; rules_first: the rule-based reader, and '
                         'one call where it is unsure; rules_first_self_check: both; escalate: one call, and the team '
                         'where it does not hold; blind: a team whose first answers nobody has heard; auto: '
-                        'rules_first for --client text, unless the team is shaped by other arguments, else team '
-                        '(default: auto)')
+                        'rules_first for a model that reads page text, require_evidence for one that sees, team '
+                        'without a model or where the team is shaped by other arguments (default: auto)')
 
 # %% ../../nbs/cli/01_ask.ipynb #ab5efedf
 def _team_args(p: ArgumentParser):
@@ -369,10 +369,21 @@ def _idle(episode: 'Episode') -> str:
     if not events or any(e['valid'] or e['calls'] for e in events): return ''
     return events[0]['error']
 
+def _tell_method(args: Namespace, client: 'VLMClient', controller: 'CoSeeController'):
+    "Say once how a model is asked, and what a team would cost or costs"
+    from cosee.models.wrappers import known_client
+    from cosee.policies import CascadeController, usual_policy
+    if getattr(args, 'method_told', False) or not known_client(client).uses_model: return
+    args.method_told, agents = True, len(controller.agents)
+    team = f'a team of {agents}, up to {agents * controller.max_steps} calls a question'
+    if not isinstance(controller, CascadeController): say(args, f'method: {team}; --method direct asks once')
+    elif args.method == 'auto': say(args, f'method {usual_policy(client)}: one call; --method team asks {team}')
+
 def _episode(args: Namespace, client: 'VLMClient', pages: 'Pages', question: str, focus: 'FocusSpec') -> 'Episode':
     "The episode of one question; raises `Stop` where no agent could act"
     from cosee.models.usage import Ledger
     controller = _controller(args, client, pages, focus)
+    _tell_method(args, client, controller)
     episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args, pages))
     if error := _idle(episode): raise Stop(f'{question!r}: no agent could act: {error}')
     return episode
