@@ -7,7 +7,7 @@ those of the methods `checked`, `seconded` and `cascade`.
 
 The first command asks: each question once, as the method `direct` does, and each answer that is given is asked about
 twice, in the same conversation: as `checked` does (right, or missing?), and whether the pages say so (yes, or no?).
-The reader by rules answers from the same pages. A run that was cut off goes on, and shards may share a file. The
+The rule-based reader answers from the same pages. A run that was cut off goes on, and shards may share a file. The
 second one fits, for each method: a logistic function of confidence, log odds and the confidence of the reader that
 says the same, and for each bound what it leaves, by weights that have seen the question and by weights that have not.
 What is found is reported, not written: the weights stand in the notebook of the confidence, and the bounds in that of
@@ -47,7 +47,7 @@ def is_right(answer, sample) -> bool:
 
 
 def by_rules(task, sample, said) -> dict:
-    "What the reader by rules says of a question to which a model has said something"
+    "What the rule-based reader says of a question to which a model has said something"
     from cosee.policies import read_by_rules
     from cosee.utils.text import same_answer
     rules = read_by_rules(task.pages, task.question, task.client.words)
@@ -56,7 +56,7 @@ def by_rules(task, sample, said) -> dict:
 
 
 def asked(client, sample) -> dict:
-    "One question: its answer, and what the model and the reader by rules say of it"
+    "One question: its answer, and what the model and the rule-based reader say of it"
     from cosee.eval.task import DIRECT, DIRECT_TOKENS, PLAIN_GEN, Task
     from cosee.utils.json_scan import read_answer
     from cosee.models.confidence import CHECK_PROMPT, p_true_logit
@@ -115,7 +115,7 @@ def fitted(signs, right):
 
 
 def left_by(rows, sure, bound, reads=False) -> dict:
-    """What a bound leaves of answers; `sure` is what each is worth by its id. With `reads`, the reader by rules
+    """What a bound leaves of answers; `sure` is what each is worth by its id. With `reads`, the rule-based reader
     answers where it is sure."""
     from cosee.policies import RULES_SUFFICE
     told = [r for r in rows if reads and (r["reader"] or 0.) >= RULES_SUFFICE]

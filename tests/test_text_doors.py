@@ -188,7 +188,7 @@ def says(first, team=FOUND):
 
 def asked_plainly(run, first, *argv, question="Which subtotal does the firm charge?"):
     """Result, calls (True: plain ones) and progress of a question to a model that reads print, with the usual team.
-    The rule reader knows the answer, and is not sure enough to give it alone."""
+    The rule-based reader knows the answer, and is not sure enough to give it alone."""
     with fake.FakeServer("openai", answer=says(first)) as server:
         code, out, err = run("ask", INVOICE, "-q", question, "--client", "text", "--base-url",
                              server.base_url, "--model", "m", "--max-steps", 1, "--json", *argv)

@@ -93,10 +93,10 @@ _RULES_FIRST_SELF_CHECK = (-11.37, 9.11, 6.76, 2.86)  # and one for the logit
 
 def rules_first_confidence(
     stated: Optional[float],     # by `confidence_of`, 0-1; None where it is not known
-    agreement: float,             # confidence of the rule reader that says the same, 0-1; 0 where it does not
+    agreement: float,             # confidence of the rule-based reader that says the same, 0-1; 0 where it does not
     logit: Optional[float] = None # of `p_true_logit`, where it was asked about
 ) -> float:                      # 0-1
-    "How likely an answer is right, beside what a reader by rules says."
+    "How likely an answer is right, beside what a rule-based reader says."
     signs = [1., _USUAL if stated is None else stated, agreement, *([] if logit is None else [logit])]
     x = sum(w * s for w, s in zip(_RULES_FIRST if logit is None else _RULES_FIRST_SELF_CHECK, signs, strict=True))
     return round(1 / (1 + math.exp(-x)), 3)

@@ -311,7 +311,7 @@ def plain(found):
 
 
 def found_by_rules(folder):
-    "What the reader by rules makes of the calls."
+    "What the rule-based reader makes of the calls."
     doc = document(folder)
     rows = [{"who": "ocr", "call": name, "found": plain(CALLS[name](OcrClient(), doc))} for name in RULES]
     return json.loads(json.dumps(rows))

@@ -250,7 +250,7 @@ export function readingInWords(e) {
   return parts.filter(Boolean).join(', ');
 }
 
-// What an episode spent; the reader by rules asks no model.
+// What an episode spent; the rule-based reader asks no model.
 export function tokensInWords(e) {
   const { total_tokens: tokens, calls } = e.usage ?? {};
   if (tokens) return `${tokens.toLocaleString('en')} tokens`;
