@@ -302,12 +302,10 @@ def _refused(hypotheses: Iterable[Hypothesis], board: Board) -> set[str]:
 
 def standing(
     hypotheses: Iterable[Hypothesis], # HYPOTHESIZE actions
-    board: Board,                     # the Board
-    corrections: Optional[Iterable[tuple[int, int]]] = None # cells and what corrects them; None: all on the Board
+    board: Board                      # the Board
 ) -> list[Hypothesis]:
     "Hypotheses that nobody corrected, their author included, and that the person who asks has not refused."
-    told = board.corrections() if corrections is None else corrections
-    hypotheses, fallen = list(hypotheses), {old for old, _ in told}
+    hypotheses, fallen = list(hypotheses), {old for old, _ in board.corrections()}
     refused = _refused(hypotheses, board)
     return [h for h in hypotheses if h.get('cell') not in fallen
             and (proposal_key(h) not in refused or h.get('author') == YOU)]
@@ -315,11 +313,10 @@ def standing(
 # %% ../nbs/03_controller.ipynb #70f20cf0
 def rank_hypotheses(
     hypotheses: Sequence[Hypothesis], # HYPOTHESIZE actions
-    board: Board,                     # the final Board
-    corrections: Optional[Iterable[tuple[int, int]]] = None # that count, see `standing`
+    board: Board                      # the final Board
 ) -> list[Hypothesis]:                # best first
     "Hypotheses by confidence, votes and supporting cells."
-    live = standing(hypotheses, board, corrections) or list(hypotheses)
+    live = standing(hypotheses, board) or list(hypotheses)
     votes = _votes(live)
     def rank(h: Hypothesis) -> tuple[float, int, int]:
         return -round(stated_confidence(h), 3), -votes[proposal_key(h)], -len(h.get('supporting_cells') or [])

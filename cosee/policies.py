@@ -12,8 +12,8 @@ from .controller import (MODEL_FAILED, CoSeeController, Episode, Event, Hypothes
                               noted, proposals_of)
 from .eval.methods import METHODS
 from .eval.task import (DIRECT, DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, MethodOutcome, Reading, Roles, Task,
-                             outcome_of, reading_of, stochastic_rounding)
-from .eval.teams import board_team, within_budget
+                             pages_shown, reading_of)
+from .eval.teams import board_team, run_team, within_budget
 from .focus import FocusSpec, listed
 from .models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
 from .models.confidence import (CHECK_PROMPT, CHECK_TOKENS, p_true_logit, rules_first_confidence,
@@ -29,13 +29,12 @@ from .utils.boxes import Box
 from .utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line, same_answer
 
 # %% auto #0
-__all__ = ['Evidence', 'FOUND', 'RULES_SUFFICE', 'Criterion', 'CRITERIA', 'Otherwise', 'Policy', 'POLICIES', 'EvidenceChecker',
+__all__ = ['Evidence', 'RULES_SUFFICE', 'Criterion', 'CRITERIA', 'Otherwise', 'Policy', 'POLICIES', 'EvidenceChecker',
            'read_by_rules', 'joint_confidence', 'CascadeController', 'BlindFirstController', 'usual_policy',
            'make_controller']
 
 # %% ../nbs/core/02_policies.ipynb #ac740007
 Evidence = Literal['box', 'page', '', 'abstains', 'unread', 'short']
-FOUND: tuple[Evidence, ...] = ('box', 'page')   # what counts as evidence
 _AT = .06   # how far from a box is still at it, in parts of the page
 _CLAIMS = 'yes', 'no', 'true', 'false'
 
@@ -192,8 +191,7 @@ def _lacks_evidence(episode: Episode, checker: EvidenceChecker) -> str:
     places = [(e['page'], cast(Optional[Box], e['bbox'])) for e in episode['evidence']]
     if any(checker.check(episode['answer'], page, box) for page, box in places): return ''
     if places: return f'it is not printed on page {places[0][0]}'
-    shown = {n for e in episode['trace']['events'] for n in e.get('shown', [])}
-    pages = shown or range(1, len(checker.document) + 1)
+    pages = pages_shown(episode['trace']['events']) or range(1, len(checker.document) + 1)
     told = not _is_common(episode['answer']) and any(checker.page(n) for n in pages)
     return 'it is printed on no page' if told else ''
 
@@ -383,13 +381,6 @@ def make_controller(
     return CascadeController(agents, *args, **{**own, **kwargs})
 
 # %% ../nbs/core/02_policies.ipynb #ac740030
-def _controlled(task: Task, kind: type[CoSeeController], crew: list[Agent], max_steps: float,
-                **settings: Any) -> MethodOutcome:
-    "The outcome of one episode"
-    steps, gen = stochastic_rounding(max_steps, task.seed), {**task.gen, 'seed': task.seed}
-    controller = kind(crew, steps, gen, page_selection=task.focus, snap=task.snap, **settings)
-    return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
-
 def cascade_method(task: Task, accept: Sequence[Criterion] = ('require_evidence',), min_confidence: float = .7,
                    otherwise: Otherwise = 'abstain', agents: Roles = tuple(ROLES), max_steps: float = 2,
                    order: Order = 'sequential', stop_confidence: float = .9, agreement: int = 2,
@@ -398,8 +389,8 @@ def cascade_method(task: Task, accept: Sequence[Criterion] = ('require_evidence'
     "One call first, and a team, or nobody, where its answer does not hold."
     task.look(focus, k).fit([(DIRECT, DIRECT_TOKENS)])
     crew = board_team(task, agents, num_agents, max_cells_per_page, max_total_chars)
-    out = _controlled(task, CascadeController, crew, max_steps, order=order, stop_confidence=stop_confidence,
-                      agreement=agreement, accept=accept, min_confidence=min_confidence, otherwise=otherwise)
+    out = run_team(task, crew, max_steps, order, stop_confidence, agreement, CascadeController, accept=accept,
+                   min_confidence=min_confidence, otherwise=otherwise)
     told = out.get('did', {}).get('cascade', {})
     unstated = not told.get('stated') and (told.get('kept') or not told.get('escalated'))
     return {**out, 'confidence': None} if unstated else out   # nobody said how sure it is
@@ -411,5 +402,4 @@ def blind_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2,
     "A team whose first answers nobody has heard."
     crew = within_budget(task.look(focus, k), board_team(task, agents, num_agents, max_cells_per_page,
                                                          max_total_chars))
-    return _controlled(task, BlindFirstController, crew, max_steps, order=order, stop_confidence=stop_confidence,
-                       agreement=agreement)
+    return run_team(task, crew, max_steps, order, stop_confidence, agreement, BlindFirstController)

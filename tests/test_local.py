@@ -212,6 +212,7 @@ def test_the_command_line(random_folder, capsys, tmp_path, doc):
     assert main(["models", "show", broken("own code", random_folder, tmp_path / "m")]) != 0
     assert "code of its own" in capsys.readouterr().err
     done = subprocess.run([Path(sys.executable).with_name("cosee"), "ask", str(doc), "-q", "What is the total?",
-                           "--client", "local", "--model-path", said, "--json"], capture_output=True, text=True)
+                           "--client", "local", "--model-path", said, "--method", "team", "--json"],
+                          capture_output=True, text=True)
     result = json.loads(done.stdout)[0]
     assert result["tokens"]["image_tokens"] > 0 and result["tokens"]["cached_tokens"] > 0, done.stderr

@@ -269,7 +269,7 @@ class Models(BaseModel):
 
 @chat.get('/v1/models', summary='List the models')
 def models(desk: At, caller: By) -> Models:
-    "A client is its team; a method behind it asks another way. `cosee` is the usual team on the usual client."
+    "A client answers as is usual for it; a method behind it, in that way. `cosee` is the usual client."
     ways = [m for m in method_names() if m != 'auto']
     names = ['cosee', *desk.clients.names, *(f'{c}/{m}' for c in desk.clients.names for m in ways)]
     return Models(data=[Model(id=name) for name in names])

@@ -27,8 +27,8 @@ from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, o
 # %% auto #0
 __all__ = ['ANSWER_RULES', 'ANSWER_LINES', 'DIRECT_PROMPT', 'DIRECT_TOKENS', 'COT_PROMPT', 'DIRECT', 'COT', 'Told', 'PLAIN_GEN',
            'SAMPLE_GEN', 'SMALLEST_SIDE', 'LEAST_PRINT', 'Roles', 'Instruction', 'instruction_of', 'reading_of',
-           'MethodOutcome', 'Task', 'shrink_pages', 'outcome_of', 'vote', 'seed_of', 'rounding_threshold',
-           'stochastic_rounding', 'sample_id', 'build_team']
+           'MethodOutcome', 'Task', 'shrink_pages', 'pages_shown', 'outcome_of', 'vote', 'seed_of',
+           'rounding_threshold', 'stochastic_rounding', 'sample_id', 'build_team']
 
 # %% ../../nbs/eval/06_task.ipynb #e7b871cc
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class Task:
         if page and not abstains(answer): evidence = self._snapped(evidence, answer)
         return MethodOutcome(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
                              usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
-                             stopped=stopped, board=None, trace=self._trace(), shown=_shown(self.calls))
+                             stopped=stopped, board=None, trace=self._trace(), shown=pages_shown(self.calls))
 
     def _snapped(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
         "Evidence with its box on the words"
@@ -360,8 +360,10 @@ def _bounds_below(tokens: int, floor: int) -> Iterator[int]:
     while tokens > floor: yield (tokens := max(floor, tokens * 4 // 5))
 
 # %% ../../nbs/eval/06_task.ipynb #ac79a685
-def _shown(turns: Iterable[Mapping[str, Any]]) -> list[int]:
-    "The pages that calls or turns were shown, in order of appearance"
+def pages_shown(
+    turns: Iterable[Mapping[str, Any]] # turns of an episode, or calls, as a trace keeps them
+) -> list[int]:                        # in order of appearance; none where it was not noted
+    "List the pages that were shown."
     return list(dict.fromkeys(p for turn in turns for p in turn.get('shown', [])))
 
 # %% ../../nbs/eval/06_task.ipynb #072a79c8
@@ -376,7 +378,7 @@ def outcome_of(
                          evidence=episode['evidence'], usage=episode['usage'], invalid=trace['invalid'],
                          plain=trace.get('plain', 0),
                          raised=len(raised), steps=episode['steps'], stopped=episode['stopped'],
-                         board=episode['board'].to_dict(), trace=trace, shown=_shown(trace['events']),
+                         board=episode['board'].to_dict(), trace=trace, shown=pages_shown(trace['events']),
                          **({'did': episode['did']} if 'did' in episode else {}))
 
 # %% ../../nbs/eval/06_task.ipynb #9ca34b01

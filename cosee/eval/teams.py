@@ -5,7 +5,7 @@
 # %% ../../nbs/eval/07_teams.ipynb #4d87c15a
 from __future__ import annotations
 from itertools import product
-from typing import Optional
+from typing import Any, Optional
 from ..agents import Agent, ROLES
 from ..controller import CoSeeController, Order
 from ..focus import FocusSpec
@@ -49,12 +49,20 @@ def board_team(
     return crew
 
 # %% ../../nbs/eval/07_teams.ipynb #1aaf2cc5
-def _episode(task: Task, crew: list[Agent], max_steps: float, order: Order, stop_confidence: float,
-             agreement: int) -> MethodOutcome:
-    "The outcome of one episode of a crew"
+def run_team(
+    task: Task,                # pays
+    agents: list[Agent],       # the team
+    max_steps: float,          # a broken number is rounded by chance
+    order: Order,              # see `CoSeeController`
+    stop_confidence: float,    # the same
+    agreement: int,            # the same
+    kind: type[CoSeeController] = CoSeeController, # who leads it
+    **settings: Any            # more for the controller
+) -> MethodOutcome:
+    "Run one episode of a team as a method."
     steps, gen = stochastic_rounding(max_steps, task.seed), {**task.gen, 'seed': task.seed}
-    controller = CoSeeController(crew, steps, gen, order, stop_confidence, agreement, page_selection=task.focus,
-                                 snap=task.snap)
+    controller = kind(agents, steps, gen, order, stop_confidence, agreement, page_selection=task.focus, snap=task.snap,
+                      **settings)
     return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
 
 def cosee_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, order: Order = 'sequential',
@@ -63,7 +71,7 @@ def cosee_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2,
                  num_agents: Optional[int] = None) -> MethodOutcome:
     "A team with a Board."
     crew = board_team(task.look(focus, k), agents, num_agents, max_cells_per_page, max_total_chars)
-    return _episode(task, within_budget(task, crew), max_steps, order, stop_confidence, agreement)
+    return run_team(task, within_budget(task, crew), max_steps, order, stop_confidence, agreement)
 
 # %% ../../nbs/eval/07_teams.ipynb #1f4809f2
 def cosee_tools_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, max_calls: int = 3,
@@ -74,4 +82,4 @@ def cosee_tools_method(task: Task, agents: Roles = tuple(ROLES), max_steps: floa
     from cosee.tools.agent import with_tools
     crew = board_team(task.look(focus, k), agents, num_agents, max_cells_per_page, max_total_chars)
     crew = with_tools(within_budget(task, crew), max_calls=max_calls)
-    return _episode(task, crew, max_steps, order, stop_confidence, agreement)
+    return run_team(task, crew, max_steps, order, stop_confidence, agreement)

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Optional, TypeVar, Union
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
-from ..utils.config import VARIABLE, ConfigError, fill_in, read_text, read_yaml, remember_secret
+from ..utils.config import VARIABLE, ConfigError, fill_all, read_text, read_yaml, remember_secret
 from ..utils.registry import no_such
 
 # %% auto #0
@@ -106,12 +106,6 @@ def _key(value: object, env: Variables, where: str) -> Fields:
     return dict(key_variable=m[1], api_key=SecretStr(found) if found else None)
 
 # %% ../../nbs/models/00_backends.ipynb #510a4545
-def _filled(x: Any, env: Variables, where: str) -> Any:
-    "`x` with the variables of all texts in it"
-    if isinstance(x, dict): return {k: _filled(v, env, f'{where}.{k}') for k, v in x.items()}
-    if isinstance(x, list): return [_filled(v, env, where) for v in x]
-    return fill_in(x, env, where) if isinstance(x, str) else x
-
 def make_backend(
     fields: Fields,                   # as the file has them
     env: Optional[Variables] = None,  # None: those of the process
@@ -122,7 +116,7 @@ def make_backend(
     rest = {k: v for k, v in fields.items() if k != 'api_key'}
     if 'key_variable' in rest: raise ConfigError(f'{where}: key_variable is not a field; write api_key: ${{NAME}}')
     key = _key(fields['api_key'], env, where) if fields.get('api_key') is not None else {}
-    return _made(Backend, _filled(rest, env, where) | key, where)
+    return _made(Backend, fill_all(rest, env, where) | key, where)
 
 # %% ../../nbs/models/00_backends.ipynb #f113735d
 def with_key(
@@ -233,7 +227,7 @@ def parse_config(
     entries: dict[str, Fields] = {}
     for name, fields in named.items(): entries |= _entries(name, fields, f'{source}: backends.{name}')
     where = f'{source}: planner'
-    planner = _made(PlannerConfig, _filled(raw.get('planner') or {}, env, where), where)
+    planner = _made(PlannerConfig, fill_all(raw.get('planner') or {}, env, where), where)
     config = Config(source=source, entries=entries, planner=planner, client=client)
     config._env.update(env)
     config._check()

@@ -254,15 +254,15 @@ class TransformersClient(VLMClient):
         base = self.prefixes.longest(self._boundaries(p))
         known = base.length if base else 0
         if base and known == p.cut: return base, known
+        inputs = {name: t.to(self.device) for name, t in token_inputs(self.processor, p).items()}
         if known < p.lead < p.cut:
-            base = self._prefilled(p, p.lead, base)
+            base = self._prefilled(p, inputs, p.lead, base)
             self.prefixes.put(base.boundaries[-1][1], base)
-        return self._prefilled(p, p.cut, base), known
+        return self._prefilled(p, inputs, p.cut, base), known
 
-    def _prefilled(self, p: Prompt, length: int, base: Optional[Prefix]) -> Prefix:
+    def _prefilled(self, p: Prompt, inputs: dict[str, Any], length: int, base: Optional[Prefix]) -> Prefix:
         "The prefix of the first `length` tokens, computed on top of `base`"
         from cosee.models.prefix_cache import prefill
-        inputs = {name: t.to(self.device) for name, t in token_inputs(self.processor, p).items()}
         made = prefill(self.model, inputs, length, base, lambda i: self._look(p, i))
         made.boundaries = tuple(b for b in self._boundaries(p) if b[0] <= length)
         return made
@@ -399,13 +399,11 @@ class TransformersClient(VLMClient):
 
     def _settle(self):
         "Find the most that calls about the same pages can share"
-        self.how = self.family.reuse
-        self._aim()
-        if self.family.by_page: return   # known to be exact
-        prompts = _probes(self)
+        prompts = [] if self.family.by_page else _probes(self)
         for how in REUSES[REUSES.index(self.family.reuse):-1]:
             self.how = how
             self._aim()
+            if self.family.by_page: return   # known to be exact
             try: agrees = self.bits == 8 and self.family is not UNKNOWN or self._agrees(prompts)
             except Exception: agrees = False
             self.prefixes.entries.clear()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Iterable, Literal, Mapping, Optional, Union
 from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator,
                       model_serializer, model_validator)
-from ..utils.config import ConfigError, fill_in, parse_yaml, read_text
+from ..utils.config import ConfigError, fill_all, parse_yaml, read_text
 from ..eval.methods import Method, SettingError, make_method
 from ..eval.metrics import find_scorer
 from ..models.client import merged
@@ -276,16 +276,10 @@ def _seen_there(method: Any, folder: Path) -> Any:
     return {**method, 'focus': {**focus, 'visual': whole}}
 
 # %% ../../nbs/runs/02_config.ipynb #ac760002
-def _fill(value: Any, where: str) -> Any:
-    "A value with environment variables in its place"
-    if isinstance(value, str): return fill_in(value, where=where)
-    if isinstance(value, list): return [_fill(v, where) for v in value]
-    if not isinstance(value, dict): return value
-    return {k: v if k == 'api_key' else _fill(v, f'{where}.{k}') for k, v in value.items()}
-
 def _filled(data: dict[str, Any], where: str) -> dict[str, Any]:
     "Fields of a file with the variables of its data set and client"
-    return {k: _fill(v, f'{where}: {k}') if k in ('dataset', 'client') else v for k, v in data.items()}
+    return {k: fill_all(v, where=f'{where}: {k}', keep=('api_key',)) if k in ('dataset', 'client') else v
+            for k, v in data.items()}
 
 # %% ../../nbs/runs/02_config.ipynb #0dcbe6bf
 def read_config(

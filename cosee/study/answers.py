@@ -8,6 +8,7 @@ import csv, io, re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Optional, Union, cast
+from ..eval.methods import METHODS
 from ..eval.metrics import DEFAULT_METRICS, SCORERS
 from ..utils.json_scan import read_answer
 from ..runs.log import Record, RunError
@@ -33,9 +34,7 @@ def model_of(
 Role = Literal['baseline', 'method', 'bound']
 BASELINES = 'direct', 'self_consistency'   # types of methods
 CALLS = dict(direct='1 call', cot='1 call', require_evidence='1 call', min_confidence='1 call',   # without a budget
-             rules_first='1 call', self_check='2 calls', rules_first_self_check='2 calls',
-             printed='1 call', sure='1 call', seconded='1 call',   # as older records call them
-             checked='2 calls', cascade='2 calls')
+             rules_first='1 call', self_check='2 calls', rules_first_self_check='2 calls')
 
 class Way(NamedTuple):
     "A method of a run, with what it may spend."
@@ -52,7 +51,7 @@ def _budget_name(budget: Mapping[str, Any], type: str) -> str:
     "What a budget is called"
     said = f"{budget['calls']:g}x" if budget.get('calls') else str(budget.get('max_tokens') or '')
     counted = budget.get('count') or 'total'
-    if not said: return CALLS.get(type, 'free')
+    if not said: return CALLS.get(METHODS.aliases.get(type, type), 'free')
     return said + f' {counted}' * (counted != 'total')
 
 # %% ../../nbs/study/00_answers.ipynb #cce50290

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['VARIABLE', 'HIDDEN', 'MAX_CONFIG', 'MAX_DEPTH', 'MAX_NUMBER', 'ConfigError', 'remember_secret', 'without_keys',
-           'redact', 'holds_secret', 'fill_in', 'concealed', 'parse_yaml', 'read_yaml', 'read_text']
+           'redact', 'holds_secret', 'fill_in', 'fill_all', 'concealed', 'parse_yaml', 'read_yaml', 'read_text']
 
 # %% ../../nbs/utils/04_config.ipynb #5e46e349
 import base64, json, os, re, stat
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -80,6 +80,18 @@ def fill_in(
     if '${' in VARIABLE.sub('', text):
         raise ConfigError(f'{where}: {text!r} is no variable; write ${{NAME}} or ${{NAME:-default}}')
     return out
+
+def fill_all(
+    x: Any,                       # a value of the file: texts, lists and mappings of them, or anything else
+    env: Optional[Mapping[str, str]] = None, # see `fill_in`
+    where: str = 'value',         # the same
+    keep: Container[str] = ()     # fields that stay as they are
+) -> Any:                         # a copy
+    "`x` with environment variables in all its texts; raises as `fill_in` does."
+    if isinstance(x, dict):
+        return {k: v if k in keep else fill_all(v, env, f'{where}.{k}', keep) for k, v in x.items()}
+    if isinstance(x, list): return [fill_all(v, env, where, keep) for v in x]
+    return fill_in(x, env, where) if isinstance(x, str) else x
 
 # %% ../../nbs/utils/04_config.ipynb #5467b4fd
 _NAMED = re.compile(r'(?i)(?:^|[_-])(?:api[_-]?key|apikey|access[_-]?key|private[_-]?key|token|secret|password|passwd|'
