@@ -72,6 +72,25 @@ def tables():
 
 
 @pytest.fixture
+def server_key(monkeypatch):
+    "The key that a server of the user's is asked with, and no file of backends; the key."
+    monkeypatch.delenv("COSEE_BACKENDS", raising=False)
+    monkeypatch.setenv("COSEE_API_KEY", "planted-0123456789-key")
+    return os.environ["COSEE_API_KEY"]
+
+
+@pytest.fixture
+def run(capsys, server_key):
+    "Runs the command in this process: code, standard output, standard error."
+    from cosee.cli.entry import main
+
+    def go(*argv):
+        code = main([str(a) for a in argv])
+        return code, *capsys.readouterr()
+    return go
+
+
+@pytest.fixture
 def doc(tmp_path):
     "A document of one empty page; its path."
     Image.new("RGB", (200, 280), "white").save(tmp_path / "page.png")

@@ -15,7 +15,7 @@ from PIL import Image
 
 import fake_servers as fake
 from conftest import ROOT
-from cosee.cli.entry import COMMANDS, main
+from cosee.cli.entry import COMMANDS
 from cosee.runs.table import Run
 
 pytestmark = pytest.mark.slow
@@ -29,10 +29,8 @@ COSTS = "text_tokens", "image_tokens", "completion_tokens"
 
 
 @pytest.fixture(autouse=True)
-def surroundings(monkeypatch, tmp_path):
+def surroundings(monkeypatch, tmp_path, server_key):
     monkeypatch.setenv("COSEE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("COSEE_API_KEY", "planted-0123456789-key")
-    monkeypatch.delenv("COSEE_BACKENDS", raising=False)
 
 
 @pytest.fixture
@@ -42,14 +40,6 @@ def sheets(tmp_path):
     folder.mkdir()
     for i, name in enumerate("ab"): Image.effect_noise((400, 500), 60 + i).save(folder / f"{name}.png")
     return folder
-
-
-@pytest.fixture
-def run(capsys):
-    def run(*argv):
-        code = main([str(a) for a in argv])
-        return (code, *capsys.readouterr())
-    return run
 
 
 def writer(**kw): return fake.FakeServer("openai", answer=lambda body: BILL, **kw)

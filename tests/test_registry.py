@@ -6,24 +6,12 @@ import subprocess
 import sys
 
 import pytest
-from cosee.cli.entry import main
 from cosee.datasets.core import LOADERS, load
 from cosee.datasets.writers import write_layout
 from cosee.datasets.made.document import make_samples
 from cosee.eval.methods import METHODS, method_settings
 from cosee.models.registry import CLIENTS, make_client
 from fake_servers import FakeServer
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    monkeypatch.delenv("COSEE_BACKENDS", raising=False)
-    monkeypatch.setenv("COSEE_API_KEY", "planted-0123456789-key")
-
-    def run(*argv):
-        code = main([str(a) for a in argv])
-        return code, *capsys.readouterr()
-    return run
 
 
 def shell(*argv, **env):

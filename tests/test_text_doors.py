@@ -12,7 +12,6 @@ from PIL import Image
 
 import fake_servers as fake
 from conftest import ROOT
-from cosee.cli.entry import main
 from cosee.utils.config import ConfigError
 from cosee.eval.methods import make_method
 from cosee.eval.task import Task
@@ -42,18 +41,8 @@ FOUND = json.dumps({"action": "HYPOTHESIZE", "view": {"line": 50}, "content": "I
 
 
 @pytest.fixture(autouse=True)
-def surroundings(monkeypatch, tmp_path):
+def surroundings(monkeypatch, tmp_path, server_key):
     monkeypatch.setenv("COSEE_MODELS", str(tmp_path / "models"))
-    monkeypatch.setenv("COSEE_API_KEY", "planted-0123456789-key")
-    monkeypatch.delenv("COSEE_BACKENDS", raising=False)
-
-
-@pytest.fixture
-def run(capsys):
-    def run(*argv):
-        code = main([str(a) for a in argv])
-        return (code, *capsys.readouterr())
-    return run
 
 
 def ask(run, *argv):

@@ -13,7 +13,6 @@ from PIL import Image
 
 import fake_servers as fake
 from conftest import ROOT
-from cosee.cli.entry import main
 from cosee.datasets.made.document import make_document
 from cosee.models.text_client import TextClient
 from cosee.text.grounding import ground
@@ -327,17 +326,6 @@ def writer(text, **kw): return fake.FakeServer("openai", answer=lambda body: tex
 
 def reader_of(server, model="granite-docling-258M"):
     return "--transcriber-url", server.base_url, "--transcriber-model", model
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    monkeypatch.setenv("COSEE_API_KEY", "planted-0123456789-key")
-    monkeypatch.delenv("COSEE_BACKENDS", raising=False)
-
-    def run(*argv):
-        code = main([str(a) for a in argv])
-        return (code, *capsys.readouterr())
-    return run
 
 
 def ask(sheet, *argv):
