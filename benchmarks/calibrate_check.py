@@ -48,7 +48,7 @@ def is_right(answer, sample) -> bool:
 
 def by_rules(task, sample, said) -> dict:
     "What the rule-based reader says of a question to which a model has said something"
-    from cosee.policies import read_by_rules
+    from cosee.cascade import read_by_rules
     from cosee.utils.text import same_answer
     rules = read_by_rules(task.pages, task.question, task.client.words)
     return dict(reader=rules and rules['confidence'], reader_right=bool(rules) and is_right(rules['answer'], sample),
@@ -57,7 +57,8 @@ def by_rules(task, sample, said) -> dict:
 
 def asked(client, sample) -> dict:
     "One question: its answer, and what the model and the rule-based reader say of it"
-    from cosee.eval.task import DIRECT, DIRECT_TOKENS, PLAIN_GEN, Task
+    from cosee.budgets import Task
+    from cosee.policies import DIRECT, DIRECT_TOKENS, PLAIN_GEN
     from cosee.utils.json_scan import read_answer
     from cosee.models.confidence import CHECK_PROMPT, p_true_logit
     from cosee.utils.text import abstains
@@ -117,7 +118,7 @@ def fitted(signs, right):
 def left_by(rows, sure, bound, reads=False) -> dict:
     """What a bound leaves of answers; `sure` is what each is worth by its id. With `reads`, the rule-based reader
     answers where it is sure."""
-    from cosee.policies import RULES_SUFFICE
+    from cosee.cascade import RULES_SUFFICE
     told = [r for r in rows if reads and (r["reader"] or 0.) >= RULES_SUFFICE]
     first = {r['id'] for r in told}
     given = [r for r in rows if r['given'] and r['id'] not in first and sure.get(r['id'], 0.) >= bound]

@@ -130,9 +130,9 @@ class Model:
 
     def answer(self, sample, pages, numbers) -> Answered:
         "One call about the pages"
-        from cosee.eval.baselines import direct_method
-        from cosee.eval.task import Task
-        out = Task(pages, sample["question"], self.client).run(direct_method, focus="all", max_new_tokens=128)
+        from cosee.policies import Single
+        from cosee.budgets import Task
+        out = Task(pages, sample["question"], self.client).run(Single(focus="all", max_new_tokens=128).solve)
         place = out["evidence"][0] if out["evidence"] else {}
         page = numbers[place["page"] - 1] if place else None
         return Answered(out["answer"], page, place.get("bbox"), out["confidence"], out["usage"])

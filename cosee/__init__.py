@@ -51,7 +51,10 @@ if TYPE_CHECKING:
     from cosee.eval.baselines import direct_answer as direct_answer, self_consistency as self_consistency
     from cosee.eval.baselines import single_agent_cot as single_agent_cot
     from cosee.eval.baselines import multi_agent_chat_no_board as multi_agent_chat_no_board
-    from cosee.eval.methods import register_method as register_method
+    from cosee.qa import ask as ask
+    from cosee.policies import Single as Single, Team as Team, Vote as Vote, register_method as register_method
+    from cosee.cascade import Cascade as Cascade
+    from cosee.chat import Chat as Chat
     from cosee.eval.matching import match_budget as match_budget
     from cosee.experiments import run_experiment as run_experiment
     from cosee.runs.config import RunConfig as RunConfig, read_config as read_config

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Optional, Union
 from .utils.config import ConfigError
-from .eval.methods import make_method
+from .policies import make_method
 from .utils.files import digest
 from .retrieval.index import load_retriever
 from .models.registry import find_client, make_client

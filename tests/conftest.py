@@ -61,7 +61,7 @@ def root():
 @pytest.fixture(autouse=True)
 def tables():
     "What a plugin enters into the tables of this process is taken out again."
-    from cosee.eval.methods import METHODS
+    from cosee.policies import METHODS
     from cosee.eval.metrics import OFFICIAL, SCORERS   # from where the scorers of the package have been entered
     from cosee.models.registry import CLIENTS
     kept = [(table, dict(table)) for table in (SCORERS, OFFICIAL, METHODS, CLIENTS)]

@@ -9,8 +9,9 @@ from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent
 from cosee.eval.baselines import self_consistency, single_agent_cot
 from cosee.eval.baselines import multi_agent_chat_no_board
 from cosee.eval.matching import match_budget
-from cosee.eval.methods import METHODS, Method
-from cosee.eval.task import DIRECT_PROMPT, Task, seed_of, shrink_pages, stochastic_rounding, vote
+from cosee.policies import METHODS, Method
+from cosee.budgets import Task, seed_of, shrink_pages, stochastic_rounding
+from cosee.policies import DIRECT_PROMPT, vote
 from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 from cosee.screen.call import ToolCall, format_tool_call

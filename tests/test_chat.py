@@ -7,9 +7,10 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image
 
 from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent
-from cosee.eval.baselines import Speaker, memories, multi_agent_chat_no_board, open_and_hidden
-from cosee.eval.methods import Method
-from cosee.eval.task import Task
+from cosee.chat import Speaker, memories, open_and_hidden
+from cosee.eval.baselines import multi_agent_chat_no_board
+from cosee.policies import Method
+from cosee.budgets import Task
 from cosee.runs.log import without_times
 from dataclasses import replace
 from cosee.models.client import VLMClient, message_blocks

@@ -7,9 +7,9 @@ from PIL import Image
 from cosee.cli.entry import main
 from cosee.utils.config import ConfigError
 from cosee.eval.matching import match_budget
-from cosee.eval.methods import METHODS, Method, make_method, method_settings
+from cosee.policies import METHODS, Method, make_method, method_settings
 from cosee.eval.metrics import exact_match, f1_score
-from cosee.eval.task import build_team
+from cosee.policies import build_team
 from cosee.experiments import run_experiment
 from cosee.models.testing import ScriptedClient
 from cosee.runs.config import make_config, metrics_of
@@ -46,10 +46,10 @@ WRONG = [
     (dict(type="chat", agents=[dict(name="a")]), r"methods\.0\.agents: .*needs a name and a duty"),
     (dict(type="cosee", agents=[dict(name="a", duty="x")] * 2), r"methods\.0\.agents: .*two agents are called 'a'"),
     (dict(type="cosee", order="sequentially"), r"methods\.0\.order: .*'sequential' or 'parallel'"),
-    (dict(type="cosee", max_steps=0), r"methods\.0\.max_steps: .*at least 1, not 0"),
+    (dict(type="cosee", max_steps=0), r"methods\.0\.max_steps: .*greater than or equal to 1"),
     (dict(type="cosee", max_steps="3"), r"methods\.0\.max_steps: .*valid number, not '3'"),
     (dict(type="cosee", max_steps=True), r"methods\.0\.max_steps"),
-    (dict(type="cosee", agreement=0), r"methods\.0\.agreement: .*at least 1"),
+    (dict(type="cosee", agreement=0), r"methods\.0\.agreement: .*greater than or equal to 1"),
     (dict(type="cosee", stop_confidence=float("nan")), r"methods\.0\.stop_confidence: .*finite"),
     (dict(type="cosee", focus="nowhere"), r"methods\.0\.focus: .*nowhere"),
     (dict(type="cosee", num_agents=0), r"methods\.0\.num_agents"),

@@ -28,7 +28,7 @@ from cosee.datasets.checks import DataError
 from cosee.datasets.made.document import make_samples
 from cosee.datasets.writers import write_layout
 from cosee.eval.baselines import direct_answer
-from cosee.eval.methods import make_method
+from cosee.policies import make_method
 from cosee.experiments import make_config
 from cosee.models.backends import Backend, parse_config
 from cosee.retrieval.index import PageIndex

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings, strategies as st
 from PIL import Image
 
 from cosee.board import Board
-from cosee.eval.methods import Method, make_method
+from cosee.policies import Method, make_method
 from cosee.pages import PageError
 from cosee.runs.log import RunError, RunLog, write_about
 from cosee.runs.table import Run

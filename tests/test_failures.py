@@ -8,12 +8,12 @@ import fake_servers as fake
 from cosee.agents import team
 from cosee.controller import CoSeeController
 
-from cosee.eval.task import Task
-from cosee.eval.baselines import direct_method
+from cosee.budgets import Task
+from cosee.policies import Single
 from cosee.fields.episode import extract
 from cosee.models.client import Request, page_request
 from cosee.models.registry import create_vlm_client
-from cosee.policies import CascadeController
+from cosee.cascade import CascadeController
 
 PAGES = [Image.new("RGB", (64, 64), "white")]
 
@@ -56,7 +56,7 @@ def test_an_empty_reply_is_told_as_that_and_costs_one_call(name, order):
 def test_other_methods_end_at_the_first_empty_reply_too():
     with fake.FakeServer(script=[EMPTY["empty"][0]] * 9) as server:
         client = client_of(server)
-        out = Task(PAGES, "What?", client).run(direct_method)
+        out = Task(PAGES, "What?", client).run(Single().solve)
         assert "cut off at its limit" in out["stopped"] and out["usage"]["calls"] == 1
         once = CascadeController(team(client)).run(PAGES, "What?")
         assert "cut off at its limit" in once["stopped"] and len(server.requests) == 2

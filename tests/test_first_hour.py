@@ -198,7 +198,7 @@ def test_ctrl_c_prints_the_answers_that_there_are(tmp_path):
 
 OWN_METHODS = """
 import time
-from cosee.eval.methods import register_method
+from cosee.policies import register_method
 
 @register_method('first_word')
 def first_word(task, seconds=0.):
@@ -326,7 +326,7 @@ def test_a_faulty_team_is_one_line(run, tmp_path, roles, says):
 
 
 def test_a_prompt_of_ones_own_is_taken_word_for_word():
-    from cosee.eval.task import build_team
+    from cosee.policies import build_team
     whole, = build_team(None, [{"name": "x", "prompt": "Look. {actions} That is all.", "actions": ["INSPECT"]}])
     assert whole.role_prompt.startswith("Look. ") and whole.role_prompt.endswith(" That is all.")
     assert "INSPECT" in whole.role_prompt and "material to judge" not in whole.role_prompt

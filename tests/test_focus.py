@@ -13,8 +13,8 @@ from cosee.agents import team
 from cosee.board import Board
 from cosee.controller import CoSeeController, replay
 from cosee.eval.matching import match_budget
-from cosee.eval.methods import Method, method_settings
-from cosee.eval.task import Task
+from cosee.policies import Method, method_settings
+from cosee.budgets import Task
 from cosee.focus import (AllPages, AutoFocus, InView, Overview, TopPages, Viewing, make_focus, note_on, num_pages,
                          thumbnail_size)
 from cosee.models.client import ask, build_messages, estimate_usage, page_request, prompt_text

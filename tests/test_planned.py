@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageFilter
 from cosee.cli.start import main
 from cosee.datasets.made.document import samples_dir
-from cosee.eval.methods import Method
+from cosee.policies import Method
 from cosee.models.client import message_blocks
 from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cosee.controller import replay
-from cosee.eval.methods import METHODS, Method, make_method
+from cosee.policies import METHODS, Method, make_method
 from cosee.experiments import run_experiment
 from cosee.models.reader_client import OcrClient
 from cosee.models.testing import ScriptedClient
 from cosee.models.text_client import TextClient
 from cosee.models.usage import Ledger
-from cosee.policies import EvidenceChecker
+from cosee.cascade import EvidenceChecker
 from cosee.runs.config import make_config
 from cosee.runs.table import replay_record
 from cosee.text.layout import typed_page
@@ -157,8 +157,8 @@ def test_older_names_are_understood():
     assert make_method("printed").name == "printed"
 
 
-WRONG = [(dict(type="escalate", min_confidence=1.5), r"methods\.0\.min_confidence: .*at most 1"),
-         (dict(type="escalate", min_confidence=-.1), r"methods\.0\.min_confidence: .*at least 0"),
+WRONG = [(dict(type="escalate", min_confidence=1.5), r"methods\.0\.min_confidence: .*less than or equal to 1"),
+         (dict(type="escalate", min_confidence=-.1), r"methods\.0\.min_confidence: .*greater than or equal to 0"),
          (dict(type="escalate", accept=["luck"]), r"methods\.0\.accept: .*require_evidence"),
          (dict(type="escalate", otherwise="pray"), r"methods\.0\.otherwise"),
          (dict(type="escalate", team="direct"), r"team"), (dict(type="weighted"), r"no method 'weighted'"),

@@ -122,8 +122,8 @@ def test_titles_stand_alone_and_no_two_pages_have_one_name():
 
 # Texts that models are given, and the chapter that shows them
 PROMPTS = [("agents:SCANNER_ROLE_PROMPT", "02_agents"), ("agents:DETAIL_READER_ROLE_PROMPT", "02_agents"),
-           ("agents:CROSS_CHECKER_ROLE_PROMPT", "02_agents"), ("eval.task:DIRECT_PROMPT", "eval/06_task"),
-           ("eval.task:COT_PROMPT", "eval/06_task"), ("eval.judge:JUDGE_PROMPT", "eval/12_judge"),
+           ("agents:CROSS_CHECKER_ROLE_PROMPT", "02_agents"), ("policies:DIRECT_PROMPT", "core/03_policies"),
+           ("policies:COT_PROMPT", "core/03_policies"), ("eval.judge:JUDGE_PROMPT", "eval/12_judge"),
            ("models.text_prompts:SHARED_PROMPT", "models/20_text_prompts"),
            ("models.text_prompts:ANSWER_PROMPT", "models/20_text_prompts"),
            ("planner.planning:PLANNER_PROMPT", "planner/00_planning")]

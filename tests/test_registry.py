@@ -9,7 +9,7 @@ import pytest
 from cosee.datasets.core import LOADERS, load
 from cosee.datasets.writers import write_layout
 from cosee.datasets.made.document import make_samples
-from cosee.eval.methods import METHODS, method_settings
+from cosee.policies import METHODS, method_settings
 from cosee.models.registry import CLIENTS, make_client
 from fake_servers import FakeServer
 
@@ -88,7 +88,7 @@ def test_every_client_stands_where_the_table_says():
 
 # --- methods ---
 
-KNOWN = "from cosee.eval.methods import METHODS; print(*METHODS)"
+KNOWN = "from cosee.policies import METHODS; print(*METHODS)"
 
 
 @pytest.mark.parametrize("module", ["cosee.screen.agent", "cosee.experiments", "cosee.tools.agent"])

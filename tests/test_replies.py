@@ -17,7 +17,7 @@ from cosee.board import Board
 from cosee.cli.entry import main
 from cosee.utils.boxes import check_bbox
 from cosee.controller import CoSeeController
-from cosee.eval.methods import Method
+from cosee.policies import Method
 from cosee.utils.json_scan import find_answer, read_answer, spoken, without_reasoning
 from cosee.models.testing import ScriptedClient
 from cosee.models.openai_client import OpenAIVLMClient

@@ -228,7 +228,7 @@ def test_broken_images_are_named_and_the_others_go_on(tmp_path):
 
 
 def test_an_answer_that_breaks_json_cannot_break_the_log(tmp_path):
-    from cosee.eval.methods import METHODS as known, register_method
+    from cosee.policies import METHODS as known, register_method
 
     @register_method("odd")
     def odd(task): return {**task.outcome("\ud800 \x00 \u2028"), "confidence": float("nan")}

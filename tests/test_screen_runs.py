@@ -8,7 +8,7 @@ import pytest
 
 from cosee.cli.entry import main
 from cosee.datasets.core import load
-from cosee.eval.methods import Method
+from cosee.policies import Method
 from cosee.eval.metrics import score
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry, make_client

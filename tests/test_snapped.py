@@ -9,7 +9,7 @@ from conftest import ROOT
 from cosee.agents import CrossCheckerAgent
 from cosee.utils.boxes import box_iou
 from cosee.controller import CoSeeController, replay
-from cosee.eval.methods import Method
+from cosee.policies import Method
 from cosee.text.grounding import TextLocator, ground_evidence, ground
 from cosee.models.testing import ScriptedClient
 from cosee.models.reader_client import OcrClient

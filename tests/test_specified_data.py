@@ -13,8 +13,9 @@ from cosee.board import Board
 from cosee.cli.entry import main
 from cosee.datasets.checks import DataError
 from cosee.datasets.core import load
-from cosee.eval.methods import METHODS, make_method, method_settings, register_method
-from cosee.eval.task import DIRECT, Task
+from cosee.policies import METHODS, make_method, method_settings, register_method
+from cosee.budgets import Task
+from cosee.policies import DIRECT
 from cosee.experiments import run_experiment
 from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient
@@ -66,7 +67,7 @@ def test_a45_limits_of_the_board_reach_every_method_that_has_one(name, monkeypat
 @pytest.mark.parametrize("name", TEAMS)
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a45_a_limit_that_shows_nothing_is_refused(name, limit):
-    with pytest.raises(ConfigError, match=rf"methods\.0\..*{limit} of method .*at least 1, not 0"):
+    with pytest.raises(ConfigError, match=rf"methods\.0\..*{limit} of method .*greater than or equal to 1"):
         make_config(dict(methods=[dict(type=name, **{limit: 0})]))
 
 
@@ -121,6 +122,8 @@ def test_a45_votes_have_a_temperature_of_their_own():
 
 
 def test_a45_a_method_s_own_temperature_is_what_counts():
+    with pytest.raises(ConfigError, match=r"methods\.0\.temperature: .*greater than or equal to 0, not '-1"):
+        make_config(dict(methods=[dict(type="self_consistency", temperature=-1)]))
     @register_method("own_votes")
     def own_votes(task, num_samples: float = 3, temperature: float = .7): return task.outcome("")
     try:
@@ -128,8 +131,8 @@ def test_a45_a_method_s_own_temperature_is_what_counts():
         make_config(dict(methods=[dict(type="own_votes", num_samples=1, temperature=0)]))
         with pytest.raises(ConfigError, match=r"methods\.0\.temperature: at 0 all samples of 'own_votes' are equal"):
             make_config(dict(methods=[dict(type="own_votes", temperature=0)]))
-        with pytest.raises(ConfigError, match=r"methods\.0\.temperature: .*at least 0, not -1"):
-            make_config(dict(methods=[dict(type="own_votes", temperature=-1)]))
+        with pytest.raises(ConfigError, match=r"methods\.0\.temperature: .*valid number, not 'hot'"):
+            make_config(dict(methods=[dict(type="own_votes", temperature="hot")]))
     finally: METHODS.pop("own_votes")
 
 

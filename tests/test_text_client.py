@@ -22,8 +22,8 @@ from cosee.agents import (
 from cosee.board import Board
 from cosee.utils.boxes import thousandths_around
 from cosee.controller import CoSeeController
-from cosee.eval.baselines import direct_answer, direct_method, single_agent_cot
-from cosee.eval.task import Task
+from cosee.eval.baselines import direct_answer, single_agent_cot
+from cosee.budgets import Task
 from cosee.models.text_client import TextClient
 from cosee.text.linearization import Form, Line, Word, layout, write_page
 from cosee.models.text_prompts import boxes_for_lines, find_words, lines_for_boxes, role_examples
@@ -33,6 +33,7 @@ from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.registry import make_client
 from cosee.text.layout import typed_page
 from cosee.pages import ShownPages
+from cosee.policies import Single
 from cosee.tools.agent import with_tools
 from typed_pages import ByWidth
 from asking import chat_many, raw
@@ -239,7 +240,7 @@ def test_the_second_agent_of_an_episode_pays_a_seventh_of_the_first(random_mind)
 def test_ten_questions_about_a_document_cost_a_third_of_ten_documents(random_mind):
     client = TextClient(random_mind, words=ByWidth(w100=typed_page(RECEIPT), w200=typed_page(LETTER)))
     questions = [f"What is the name of shop {i}?" for i in range(10)]
-    costs = [Task(PAGES[:2], q, client).run(direct_method, max_new_tokens=4)["usage"] for q in questions]
+    costs = [Task(PAGES[:2], q, client).run(Single(max_new_tokens=4).solve)["usage"] for q in questions]
     apart = sum(c["prompt_tokens"] for c in costs)
     assert sum(c["prompt_tokens"] - c.get("cached_tokens", 0) for c in costs[1:]) + costs[0]["prompt_tokens"] \
         <= .35 * apart
@@ -268,7 +269,7 @@ def test_baselines_get_their_lines_as_they_were_written():
 def test_a_prompt_for_nothing_but_the_answer_asks_for_a_line_and_becomes_page_and_answer():
     client, llm = scripted({"line": 5, "answer": "12 May 2021"})
     task = Task(PAGES, "When does it leave?", client)
-    found = task.run(direct_method)
+    found = task.run(Single().solve)
     assert (found["answer"], found["page"]) == ("12 May 2021", 2)
     shown = client.shown(page_request(PAGES, ""))
     assert llm.calls[0]["schema"]["properties"]["line"]["maximum"] == len(shown.lines)
@@ -293,7 +294,7 @@ PAID              8.00
 def test_an_answer_of_a_kind_that_is_named_can_only_be_one_that_is_printed(what, offered):
     llm = ScriptedClient([json.dumps({"answer": offered[-1]})])
     client = TextClient(llm, words=ByWidth(w100=typed_page(DATED)))
-    found = Task(PAGES[:1], f"What is the {what}?", client).run(direct_method)
+    found = Task(PAGES[:1], f"What is the {what}?", client).run(Single().solve)
     answer = llm.calls[0]["schema"]["properties"]["answer"]
     assert answer["enum"][:len(offered)] == offered and answer["enum"][-1] == "not answerable"
     assert (found["answer"], found["page"]) == (offered[-1], 1) and found["evidence"][0]["bbox"]
@@ -335,7 +336,7 @@ def test_examples_stand_between_what_all_roles_share_and_the_pages():
                                       "What is the e-mail address?", "In which year did it open?"])
 def test_a_question_that_names_no_kind_is_answered_freely(question):
     llm = ScriptedClient([json.dumps({"answer": "not answerable"})])
-    Task(PAGES[:1], question, TextClient(llm, words=ByWidth(w100=typed_page(DATED)))).run(direct_method)
+    Task(PAGES[:1], question, TextClient(llm, words=ByWidth(w100=typed_page(DATED)))).run(Single().solve)
     assert llm.calls[0]["schema"]["properties"] == {"answer": {"type": "string", "minLength": 1, "maxLength": 200}}
 
 
@@ -345,7 +346,7 @@ def test_of_two_places_with_the_same_words_the_one_that_the_question_speaks_of_i
     boxes = []
     for asked in ("What is the total amount?", "Which amount was paid?"):
         client = TextClient(ScriptedClient([json.dumps({"answer": "8.00"})]), words=ByWidth(w100=page))
-        boxes.append(Task(PAGES[:1], asked, client).run(direct_method)["evidence"][0]["bbox"])
+        boxes.append(Task(PAGES[:1], asked, client).run(Single().solve)["evidence"][0]["bbox"])
     for box, row in zip(boxes, rows, strict=True): assert abs(box[1] - row.bbox[1]) < .002
 
 
@@ -447,7 +448,7 @@ def told(no, **options):
     "What one call makes of an answer, where a refusal was so probable."
     llm = Telling([json.dumps({"answer": "8.00"})])
     llm.no = no
-    return Task(PAGES, "How much is it?", TextClient(llm, words=WORDS, **options)).run(direct_method)
+    return Task(PAGES, "How much is it?", TextClient(llm, words=WORDS, **options)).run(Single().solve)
 
 
 def test_an_answer_is_as_sure_as_a_refusal_was_improbable():
@@ -463,5 +464,5 @@ def test_an_answer_that_is_too_doubtful_is_not_given():
 
 def test_a_mind_that_does_not_say_how_probable_its_tokens_were_is_not_asked_and_states_no_confidence():
     client, llm = scripted({"answer": "8.00"})
-    assert Task(PAGES, "How much is it?", client).run(direct_method)["confidence"] is None
+    assert Task(PAGES, "How much is it?", client).run(Single().solve)["confidence"] is None
     assert "top_logprobs" not in llm.calls[0]

@@ -13,8 +13,8 @@ from PIL import Image
 import fake_servers as fake
 from conftest import ROOT
 from cosee.utils.config import ConfigError
-from cosee.eval.methods import make_method
-from cosee.eval.task import Task
+from cosee.policies import make_method
+from cosee.budgets import Task
 from cosee.models.text_client import TextClient
 from cosee.models.confidence import CHECK_PROMPT
 from cosee.models.testing import random_gguf
@@ -536,7 +536,7 @@ def test_another_bound_keeps_what_stands_around_and_what_was_read():
 
 def test_every_policy_is_offered_by_every_door():
     from cosee.cli.ask import _METHODS
-    from cosee.policies import POLICIES
+    from cosee.cascade import POLICIES
     page = (ROOT / "cosee/app/assets/forms.mjs").read_text()
     offered = page.split("method: {")[1].split("}")[0]
     assert _METHODS == POLICIES and sorted(POLICIES) == sorted(re.findall(r"(\w+): '", offered))

@@ -11,7 +11,7 @@ import pytest
 
 from cosee.utils.config import ConfigError
 from cosee.datasets.made.small import small_samples
-from cosee.eval.methods import register_method
+from cosee.policies import register_method
 from cosee.experiments import run_experiment
 from cosee.models.client import build_messages
 from cosee.models.testing import ScriptedClient

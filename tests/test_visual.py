@@ -261,7 +261,7 @@ def test_scans_without_ocr_are_found_from_a_shell(folders, tmp_path, monkeypatch
 
 def test_a_method_of_a_run_looks_too(folders, tmp_path, monkeypatch):
     from cosee.utils.config import parse_yaml
-    from cosee.eval.methods import make_method
+    from cosee.policies import make_method
     from cosee.models.testing import ScriptedClient
     monkeypatch.setenv("COSEE_CACHE", str(tmp_path))
     said = f"{{type: direct, focus: {{type: top, k: 2, visual: '{Path(folders['colpali']).as_posix()}'}}}}"

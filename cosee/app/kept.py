@@ -21,7 +21,7 @@ from ..doors.desk import Desk
 from ..doors.documents import Caller, Document
 from ..doors.jobs import Job
 from ..doors.roots import DoorError
-from ..eval.task import outcome_of
+from ..budgets import outcome_of
 from ..runs.log import Record
 from ..runs.markdown import episode_markdown
 from ..runs.record import utc_now

@@ -326,7 +326,7 @@ def _finer(args: Namespace, pages: 'Pages') -> 'Callable[[int], Image]':
 
 def _team(args: Namespace, client: 'VLMClient', pages: 'Pages') -> 'list[Agent]':
     "The agents that were asked for, with tools if they were"
-    from cosee.eval.task import build_team
+    from cosee.policies import build_team
     agents = build_team(client, roles_of(args.agents))
     if not args.tools: return agents
     from cosee.tools.agent import with_tools
@@ -348,7 +348,7 @@ def _controller(args: Namespace, client: 'VLMClient', pages: 'Pages', focus: 'Fo
     from cosee.planner.measures import MEASURES
     from cosee.planner.planned import PlannedController
     from cosee.planner.quality import QualityController
-    from cosee.policies import make_controller
+    from cosee.cascade import make_controller
     crew = _team(args, client, pages)
     shared = dict[str, Any](order=args.order, page_selection=focus, snap=_SNAPS[args.snap])
     if args.plan:
@@ -372,7 +372,7 @@ def _idle(episode: 'Episode') -> str:
 def _tell_method(args: Namespace, client: 'VLMClient', controller: 'CoSeeController'):
     "Say once how a model is asked, and what a team would cost or costs"
     from cosee.models.wrappers import known_client
-    from cosee.policies import CascadeController, usual_policy
+    from cosee.cascade import CascadeController, usual_policy
     if getattr(args, 'method_told', False) or not known_client(client).uses_model: return
     args.method_told, agents = True, len(controller.agents)
     team = f'a team of {agents}, up to {agents * controller.max_steps} calls a question'

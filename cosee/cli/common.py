@@ -382,7 +382,7 @@ def roles_of(
     "The roles that are named, or listed in a YAML or JSON file; raises `Stop` for what is no team."
     from cosee.agents import ROLES
     from cosee.utils.config import ConfigError
-    from cosee.eval.task import build_team
+    from cosee.policies import build_team
     try: roles = _listed_roles(text) if text.lower().endswith(('.yaml', '.yml', '.json')) else text.split(',')
     except ConfigError as e: raise Stop(f'--agents: {e}', BAD_INPUT) from e
     roles = [r.strip() if isinstance(r, str) else r for r in roles]

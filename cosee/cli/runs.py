@@ -229,7 +229,7 @@ Method = Union[str, dict[str, Any]]   # an entry of `methods`: a name, or a type
 # %% ../../nbs/cli/04_runs.ipynb #a84d31f9
 def _shaped(method: Method, args: Namespace, visual: Optional[dict[str, Any]]) -> Method:
     "An entry of `methods` with the team's arguments over it, and what finds pages by their looks"
-    from cosee.eval.methods import method_settings
+    from cosee.policies import method_settings
     entry: dict[str, Any] = {'type': method} if isinstance(method, str) else dict(method)
     has = method_settings(entry.get('type') or entry['name'])
     if args.agents and 'agents' in has: entry['agents'] = roles_of(args.agents)

@@ -39,7 +39,7 @@ def trial_page() -> 'Image':
 # %% ../../nbs/cli/22_trial.ipynb #3e6761b9
 def _asked(client: 'VLMClient', page: 'Image', question: str, expected: str) -> dict[str, Any]:
     "What came of one question"
-    from cosee.eval.task import reading_of
+    from cosee.budgets import reading_of
     from cosee.models.client import page_request
     from cosee.models.wrappers import validation_error
     told = 'Answer from the page. Reply with JSON that has the single field "answer".'

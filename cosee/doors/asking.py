@@ -16,8 +16,9 @@ from ..board import Evidence
 from ..controller import Event, OnEvent, turn_by_hand
 from .documents import Document
 from .roots import DoorError
-from ..eval.methods import METHODS, Method, make_method, method_settings
-from ..eval.task import MethodOutcome, build_team, outcome_of
+from ..policies import METHODS, Method, make_method, method_settings
+from ..budgets import Answer, outcome_of
+from ..policies import build_team
 from ..utils.files import digest
 from ..focus import FEW_PAGES, FocusSpec, make_focus
 from ..models.client import Outcome, Request, VLMClient, ask_many
@@ -26,7 +27,7 @@ from ..models.registry import make_client
 from ..models.wrappers import ClientWrapper
 from ..text.ocr import reading_told
 from ..models.transcriber import PageBill, page_bill
-from ..policies import POLICIES, Policy, make_controller
+from ..cascade import POLICIES, PolicyName, make_controller
 from ..utils.config import redact
 from ..runs.log import Record
 from ..runs.record import utc_now
@@ -208,20 +209,20 @@ def _shaped(settings: Settings) -> bool:
     return settings.tools or settings.agents != list(ROLES) or settings.order != 'sequential'
 
 # %% ../../nbs/doors/02_asking.ipynb #a5116edb
-def _watched_outcome(asked: Asked, document: Document, client: VLMClient, ledger: Ledger) -> MethodOutcome:
+def _watched_outcome(asked: Asked, document: Document, client: VLMClient, ledger: Ledger) -> Answer:
     "What comes of a question that can be watched turn by turn"
     settings, pages = asked.settings, document.pages
     crew = build_team(client, settings.agents)
     if settings.tools:
         from cosee.tools.agent import with_tools
         crew = with_tools(crew)
-    controller = make_controller(cast(Policy, settings.method), crew, settings.max_steps, dict(seed=settings.seed),
+    controller = make_controller(cast(PolicyName, settings.method), crew, settings.max_steps, dict(seed=settings.seed),
                                  settings.order, shaped=_shaped(settings),
                                  page_selection=_focus(settings, document))
     episode = controller.run(pages, asked.question, ledger=ledger, on_event=_listening(asked), earlier=asked.earlier)
     return outcome_of(episode)
 
-def _method_outcome(asked: Asked, document: Document, client: VLMClient, ledger: Ledger) -> MethodOutcome:
+def _method_outcome(asked: Asked, document: Document, client: VLMClient, ledger: Ledger) -> Answer:
     "What another method makes of it"
     if asked.earlier:
         raise DoorError(f'method: {asked.settings.method} does not go on from an earlier episode; team does')
@@ -241,7 +242,7 @@ def new_record(
                  meta=dict(n_pages=pages), status='failed', error=None, answer='', usage={}, attempt=1, times={})
     return cast(Record, known)
 
-def _named(outcome: MethodOutcome, document: Document) -> MethodOutcome:
+def _named(outcome: Answer, document: Document) -> Answer:
     "An outcome whose trace calls the files of a document as people do, and names no other"
     trace, called = outcome['trace'], {path.name: label for path,
                                        label in zip(document.files, document.labels, strict=True)}

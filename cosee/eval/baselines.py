@@ -4,46 +4,20 @@
 
 # %% ../../nbs/06_baselines.ipynb #4d87c15a
 from __future__ import annotations
-import re
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence, cast
-from ..agents import Agent, ROLES
-from ..controller import MODEL_FAILED
-from ..document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
-                            VLMLanguageModel)
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional
+from ..agents import Agent
+from ..budgets import Task
+from ..chat import talk
 from ..focus import FocusSpec, listed
-from .task import (ANSWER_LINES, ANSWER_RULES, COT, DIRECT, DIRECT_TOKENS, Instruction, MethodOutcome,
-                             PLAIN_GEN, Reading, Roles, SAMPLE_GEN, Task, Told, build_team, reading_of,
-                             stochastic_rounding, vote)
-from ..utils.json_scan import read_answer, without_reasoning
-from ..models.client import NoReply, Reply, TaskType, VLMClient
-from ..models.usage import BudgetExceeded
-from ..utils.text import answer_key, check_question, one_line
+from ..policies import Single, Vote
+from ..utils.text import check_question
 if TYPE_CHECKING: from PIL.Image import Image
 
 # %% auto #0
-__all__ = ['CHAT_PROMPT', 'direct_answer', 'single_agent_cot', 'self_consistency', 'chat_instruction', 'open_and_hidden',
-           'Speaker', 'memories', 'multi_agent_chat_no_board']
-
-# %% ../../nbs/06_baselines.ipynb #c2171aa9
-def _solo(task: Task, prompt: Told, max_new_tokens: int) -> MethodOutcome:
-    "One greedy reply, on smaller pages where the budget asks for it"
-    task.fit([(prompt, max_new_tokens)])
-    return task.outcome(**reading_of(task.ask(prompt, max_new_tokens=max_new_tokens, **PLAIN_GEN)[0]))
-
-def direct_method(task: Task, max_new_tokens: int = DIRECT_TOKENS, focus: FocusSpec = 'auto',
-                  k: float = 4) -> MethodOutcome:
-    "One call, the answer alone."
-    return _solo(task.look(focus, k), DIRECT, max_new_tokens)
-
-def cot_method(task: Task, max_new_tokens: int = 256, focus: FocusSpec = 'auto', k: float = 4) -> MethodOutcome:
-    "One call that reasons before it answers."
-    return _solo(task.look(focus, k), COT, max_new_tokens)
+__all__ = ['direct_answer', 'single_agent_cot', 'self_consistency', 'multi_agent_chat_no_board']
 
 # %% ../../nbs/06_baselines.ipynb #34bf1245
-def _answer(method: Callable[..., MethodOutcome], client, images, question: str, gen, **settings) -> str:
-    "The answer of a method on bare pages"
-    return Task(listed(images), question, client, gen=dict(gen or {})).run(method, **settings)['answer']
-
 def direct_answer(
     qwen_client,                       # the model
     images: Sequence[Image],           # pages
@@ -52,9 +26,9 @@ def direct_answer(
     gen_kwargs: Optional[dict[str, Any]] = None, # generation settings
     page_selection: FocusSpec = 'all'  # which pages are shown, see `make_focus`
 ) -> str:                              # the answer
-    "One call, no reasoning asked for; raises ValueError where the question is empty."
-    return _answer(direct_method, qwen_client, images, question, gen_kwargs, max_new_tokens=max_new_tokens,
-                   focus=page_selection)
+    "Ask once, without reasons; raises ValueError where the question is empty."
+    policy = Single(max_new_tokens=max_new_tokens, focus=page_selection)
+    return policy.answer(images, question, qwen_client, gen=gen_kwargs)['answer']
 
 # %% ../../nbs/06_baselines.ipynb #d7ba8f62
 def single_agent_cot(
@@ -65,27 +39,9 @@ def single_agent_cot(
     gen_kwargs: Optional[dict[str, Any]] = None, # generation settings
     page_selection: FocusSpec = 'all'  # which pages are shown, see `make_focus`
 ) -> str:                              # the answer
-    "One call that reasons step by step before it answers; raises ValueError where the question is empty."
-    return _answer(cot_method, qwen_client, images, question, gen_kwargs, max_new_tokens=max_new_tokens,
-                   focus=page_selection)
-
-# %% ../../nbs/06_baselines.ipynb #30a5cc56
-def self_consistency_method(task: Task, num_samples: float = 3, max_new_tokens: int = 256, focus: FocusSpec = 'auto',
-                            k: float = 4, reasons: bool = True, quorum: float = 0.,
-                            temperature: Optional[float] = None) -> MethodOutcome:
-    "A vote of several samples, a broken number of them rounded by chance; ValueError if there is none."
-    prompt = COT if reasons else DIRECT
-    n = stochastic_rounding(num_samples, task.seed)
-    if n < 1: raise ValueError(f'num_samples must be at least 1, not {num_samples}')
-    if temperature is not None: task.gen = {**task.gen, 'temperature': temperature}
-    gen = {**SAMPLE_GEN, **task.gen}
-    if n > 1 and not gen['temperature']:
-        raise ValueError(f'self_consistency with a temperature of 0 gives one vote {n} times: set a temperature '
-                         'above 0, or none')
-    task.look(focus, k).fit([(prompt, max_new_tokens)], times=n)
-    replies = task.ask(prompt, n, **{'max_new_tokens': max_new_tokens, **gen})
-    stopped = 'answered' if len(replies) == n else f'budget: {len(replies)} of {n} samples'
-    return task.outcome(**vote([reading_of(r) for r in replies], quorum), stopped=stopped)
+    "Ask once, and let the model reason before it answers; raises ValueError where the question is empty."
+    policy = Single(reasons=True, max_new_tokens=max_new_tokens, focus=page_selection)
+    return policy.answer(images, question, qwen_client, gen=gen_kwargs)['answer']
 
 # %% ../../nbs/06_baselines.ipynb #77975b63
 def self_consistency(
@@ -97,159 +53,9 @@ def self_consistency(
     gen_kwargs: Optional[dict[str, Any]] = None, # generation settings
     page_selection: FocusSpec = 'all'  # which pages are shown, see `make_focus`
 ) -> str:                              # the majority's answer
-    "Several sampled chains of thought, and a vote; raises ValueError for an empty question and a temperature of 0."
-    return _answer(self_consistency_method, qwen_client, images, question, gen_kwargs, num_samples=num_samples,
-                   max_new_tokens=max_new_tokens, focus=page_selection)
-
-# %% ../../nbs/06_baselines.ipynb #c2993835
-CHAT_PROMPT = ('Talk to the others in at most three sentences: say what you see and on which page, and whether you '
-               f'agree. {ANSWER_RULES}\nEnd with these lines:\n{ANSWER_LINES}')
-_NOTES = ('You may first write one line that begins with "Private:", a note to yourself that the others never see.\n')
-_DUTIES = dict(scanner='You are the scanner: you show the others which page and region holds the answer.',
-               detail_reader='You are the detail reader: you read small print, numbers, names and dates exactly.',
-               cross_checker='You are the cross-checker: you believe the pages, not the others; '
-                             'find the place yourself and compare.')
-
-def _duty(agent: Agent) -> str:
-    "What an agent is there for, without the format of actions"
-    own = agent.duty or agent.role_prompt
-    return next((d for n, d in _DUTIES.items() if isinstance(agent, ROLES[n])), own)
-
-def _part(agent: Agent, thoughts: bool) -> str:
-    "Who an agent is in a conversation"
-    return f'You are {agent.name} in a team. {_duty(agent)}\n{_NOTES if thoughts else ""}'
-
-def chat_instruction(
-    agent: Agent,          # who speaks
-    thoughts: bool = False # may it take notes that the others never see?
-) -> str:                  # a role prompt
-    "What an agent is told in a conversation."
-    return f'{_part(agent, thoughts)}{CHAT_PROMPT}'
-
-# %% ../../nbs/06_baselines.ipynb #c6b11ab7
-_PRIVATE = re.compile(r'^[^\w\n]*private\W*?:[ \t*_`]*(.*)(?:\n|\Z)', re.I | re.M)
-
-def open_and_hidden(
-    text: str,             # a reply
-    thoughts: bool = False # are lines that begin with "Private:" notes?
-) -> tuple[str, str, str]: # (what the others hear, notes to itself, reasoning)
-    "A reply as what is said, noted and thought."
-    said, reasoning = without_reasoning(text)
-    notes = ' '.join(_PRIVATE.findall(said)) if thoughts else ''
-    if thoughts: said = _PRIVATE.sub('', said)
-    return said.strip(), notes.strip(), reasoning
-
-# %% ../../nbs/06_baselines.ipynb #6fb53fa9
-_HIDDEN = ('private', DEBUG_TAG)   # tags that the others never see
-
-class Speaker(VLMLanguageModel):
-    "An agent in a conversation: what it remembers, and what the others see of it."
-    def __init__(self,
-        task: Task,                # the question, and who pays
-        agent: Agent,              # speaks with its own client
-        max_new_tokens: int = 192, # longest message
-        thoughts: bool = False     # may it take notes that the others do not see?
-    ):
-        from numpy.random import default_rng
-        super().__init__(cast(VLMClient, agent.qwen_client), instruction='', agent=agent.name)
-        self.task, self.name, self.thoughts = task, one_line(agent.name, 40), thoughts
-        self.step, self.told = 1, 0   # round, and how much of the public view was told
-        self.gen = {**PLAIN_GEN, 'max_new_tokens': max_new_tokens}
-        self.memory = InteractiveDocument(self, rng=default_rng(task.seed))
-        self.public = self.memory.view(include_tags=[MODEL_TAG], exclude_tags=_HIDDEN)
-        self.part, self.instruction = _part(agent, thoughts), chat_instruction(agent, thoughts)
-        self.memory.debug(self.instruction, tags=['private'])
-
-    def _ask(self, told: Told, **settings: Any) -> Reply:
-        "One call through the task"
-        self.task.client = self.client
-        settings = {**self.gen, **{k: v for k, v in settings.items() if v is not None and k != 'seed'}}
-        return self.task.ask(told, agent=self.agent or self.name, step=self.step, **settings)[0]
-
-    def _asked(self, task: TaskType, prompt: str, schema: Optional[dict] = None, **settings: Any) -> Reply:
-        return self._ask(Instruction(task, prompt), schema=schema, **settings)
-
-    def prompt(self) -> Instruction:
-        "What it is asked next."
-        past = self.memory.model_view.text()
-        context = f'Conversation so far:\n{past}' if past else ''
-        return Instruction('chat', self.instruction, self.part.strip(), context)
-
-    def speak(self,
-        step: int # round, from 1
-    ) -> Reading: # of what the others hear
-        "Ask for one message, and write it down with what stays unsaid."
-        self.step = step
-        reply = self._ask(self.prompt())
-        said, notes, reasoning = open_and_hidden(reply.text, self.thoughts)
-        if reasoning: self.memory.debug(reasoning[:6000], tags=['private'])
-        if notes: self.memory.statement(f'{self.name}, to itself: {one_line(notes, 300)}', tags=['private'])
-        self.memory.append(f'{self.name}: {one_line(said, 600)}\n', tags=[RESPONSE_TAG, MODEL_TAG])
-        return read_answer(said)
-
-    def news(self) -> list[Content]:
-        "What the public view shows since the last call."
-        shown = self.public.contents()
-        new, self.told = shown[self.told:], len(shown)
-        return list(new)
-
-    def hear(self,
-        news: Iterable[Content] # of another speaker
-    ):
-        "Write down what another speaker said."
-        for content in news: self.memory.statement(content.text, tags=['heard'], end='')
-
-# %% ../../nbs/06_baselines.ipynb #4eb4d362
-def _last_word(readings: dict[int, Reading]) -> Reading:
-    "The majority among the latest answers; the last speaker wins a tie"
-    latest = [Reading(answer=r['answer'], page=r['page'], confidence=None) for r in readings.values()]
-    return vote(latest[::-1]) if latest else Reading(answer='', page=None, confidence=None)
-
-def _round(speakers: list[Speaker], step: int, readings: dict[int, Reading]):
-    "Let each speak once, and the others hear it"
-    for i, s in enumerate(speakers):
-        said, news = s.speak(step), s.news()
-        readings.pop(i, None)
-        if answer_key(said['answer']): readings[i] = said
-        for other in speakers:
-            if other is not s: other.hear(news)
-
-# %% ../../nbs/06_baselines.ipynb #b98b6248
-def _kept(speaker: Speaker) -> dict[str, Any]:
-    "What a speaker remembers, JSON-ready"
-    return dict(agent=speaker.name, contents=[[c.text, sorted(c.tags)] for c in speaker.memory.contents()])
-
-def _document(contents: list) -> Document:
-    "A document from pairs of text and tags"
-    return Document(Content(str(text), tags=frozenset(map(str, tags))) for text, tags in contents)
-
-def memories(
-    trace: dict[str, Any]        # of a conversation's outcome
-) -> list[tuple[str, Document]]: # name and memory, in the order in which they speak
-    "What each agent of a conversation said, heard and thought."
-    return [(m['agent'], _document(m['contents'])) for m in trace.get('memories', [])]
-
-# %% ../../nbs/06_baselines.ipynb #c4abd298
-def _talk(task: Task, agents: list[Agent], max_turns: int, max_new_tokens: int,
-          thoughts: bool = False) -> MethodOutcome:
-    "Everybody speaks in every round, until the rounds or the budget end"
-    speakers, stopped = [Speaker(task, a, max_new_tokens, thoughts) for a in agents], 'max_turns'
-    room, readings = 'x' * 200 * (len(agents) + thoughts), {}   # what a round may add to the past
-    task.fit([(s.prompt().longer(room), max_new_tokens) for s in speakers])
-    try:
-        for step in range(1, max_turns + 1): _round(speakers, step, readings)
-    except BudgetExceeded as e: stopped = f'budget: {e}'
-    except NoReply as e: stopped = f'{MODEL_FAILED}{e}'
-    out = task.outcome(**_last_word(readings), stopped=stopped)
-    out['trace']['memories'] = list(map(_kept, speakers))
-    return out
-
-def chat_method(task: Task, agents: Roles = tuple(ROLES), max_turns: float = 3, max_new_tokens: int = 192,
-                thoughts: bool = False, focus: FocusSpec = 'auto', k: float = 4,
-                num_agents: Optional[int] = None) -> MethodOutcome:
-    "A conversation without a Board."
-    turns = stochastic_rounding(max_turns, task.seed)
-    return _talk(task.look(focus, k), build_team(task.client, agents, num_agents), turns, max_new_tokens, thoughts)
+    "Let several sampled chains of thought vote; raises ValueError for an empty question and a temperature of 0."
+    policy = Vote(num_samples=num_samples, max_new_tokens=max_new_tokens, focus=page_selection)
+    return policy.answer(images, question, qwen_client, gen=gen_kwargs)['answer']
 
 # %% ../../nbs/06_baselines.ipynb #0dda1cb4
 def multi_agent_chat_no_board(
@@ -260,10 +66,10 @@ def multi_agent_chat_no_board(
     gen_kwargs: Optional[dict[str, Any]] = None, # generation settings
     page_selection: FocusSpec = 'all'  # which pages are shown, see `make_focus`
 ) -> str:                              # the team's answer
-    "A conversation of several agents over the pages, without a Board; raises ValueError where nobody can speak."
+    "Let several agents talk over the pages, without a Board; raises ValueError where nobody can speak."
     check_question(question)
     silent = [a.name for a in agents if a.qwen_client is None]
     if silent: raise ValueError(f'agent {silent[0]!r} has no model; a conversation needs one: ScannerAgent(client)')
     if not agents or max_turns < 1: raise ValueError('a conversation needs an agent and a turn')
     task = Task(listed(images), question, None, gen=dict(gen_kwargs or {}))
-    return _talk(task.look(page_selection), list(agents), max_turns, 192)['answer']
+    return talk(task.look(page_selection), list(agents), max_turns, 192)['answer']

@@ -9,8 +9,8 @@ __all__ = ['BudgetTooSmall', 'Matched', 'match_budget']
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping, Optional, Union
 from ..datasets.sample import Sample
-from .methods import METHODS, Method, make_method
-from .task import rounding_threshold, sample_id, seed_of
+from ..policies import METHODS, Method, make_method
+from ..budgets import rounding_threshold, sample_id, seed_of
 from ..models.usage import CountedTokens, Ledger
 
 # %% ../../nbs/eval/09_matching.ipynb #b894e127

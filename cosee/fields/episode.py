@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple, Optional, TypedDict, cast
 from ..board import Board
 from ..utils.boxes import Box
 from ..controller import MODEL_FAILED, CallRecord, call_record
-from ..eval.task import DIRECT, Instruction, PLAIN_GEN, reading_of
+from ..budgets import Instruction, reading_of
+from ..policies import DIRECT, PLAIN_GEN
 from ..text.grounding import Location, TextLocator
 from ..models.text_client import with_excerpts
 from .prompt import Entry, form_prompt, read_reply, reply_schema, short_name

@@ -6,22 +6,22 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['plan_text', 'PlannedController', 'planned_method']
+__all__ = ['plan_text', 'PlannedController', 'PlannedTeam']
 
 # %% ../../nbs/planner/06_planned_team.ipynb #df51930c
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Optional, cast
-from ..agents import ROLES, Action, Agent, Model
+from typing import Any, ClassVar, Optional, cast
+from ..agents import Action, Agent, Model
 from ..board import Board, View, whole_document
-from ..controller import Episode, Event, OnEvent, Order
-from ..eval.teams import board_team, within_budget
-from ..eval.task import MethodOutcome, Roles, Task, outcome_of, stochastic_rounding
-from ..focus import Choice, FocusSpec, OraclePages, Pictures, index_of, listed
+from ..budgets import Answer, Task
+from ..controller import CoSeeController, Episode, Event, OnEvent
+from ..focus import Choice, OraclePages, Pictures, index_of, listed
 from ..models.usage import Ledger
 from .document_plan import Planned, plan_document
 from .measures import MEASURES
 from .quality import QualityController, scope_box, wanted_measures
+from ..policies import Team
 from ..tools.agent import ToolAgent, with_tools
 from ..tools.sight import Source
 
@@ -117,15 +117,13 @@ class PlannedController(QualityController):
         return episode
 
 # %% ../../nbs/planner/06_planned_team.ipynb #454ab587
-def planned_method(task: Task, agents: Roles = tuple(ROLES), max_steps: float = 2, order: Order = 'sequential',
-                   stop_confidence: float = .9, agreement: int = 2, focus: FocusSpec = 'auto', k: float = 4,
-                   num_agents: Optional[int] = None, max_cells_per_page: int = 8,
-                   max_total_chars: int = 2000) -> MethodOutcome:
+class PlannedTeam(Team):
     "A plan, then a team with a Board that follows it."
-    task.look(focus, k)
-    made = plan_document(task.question, task.images, task.client, task.focus, task.ledger)
-    if made.plan.pages: task.look(_PlannedPages(made.plan.pages))
-    crew = within_budget(task, board_team(task, agents, num_agents, max_cells_per_page, max_total_chars))
-    controller = PlannedController(crew, stochastic_rounding(max_steps, task.seed), {**task.gen, 'seed': task.seed},
-                                   order, stop_confidence, agreement, page_selection=task.focus, planned=made)
-    return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
+    kind: ClassVar[type[CoSeeController]] = PlannedController
+
+    def solve(self, task: Task) -> Answer:
+        "Plan on the task's account, and let the team follow."
+        task.look(self.focus, self.k)
+        made = plan_document(task.question, task.images, task.client, task.focus, task.ledger)
+        if made.plan.pages: task.look(_PlannedPages(made.plan.pages))
+        return self.run_episode(task, self.fit_agents(task), planned=made)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Iterable, Literal, Mapping, Optional, Union
 from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator,
                       model_serializer, model_validator)
 from ..utils.config import ConfigError, fill_all, parse_yaml, read_text
-from ..eval.methods import Method, SettingError, make_method
+from ..policies import Method, SettingError, make_method
 from ..eval.metrics import find_scorer
 from ..models.client import merged
 from ..models.decoding import Sampling
@@ -118,11 +118,9 @@ def _fault(e: Mapping[str, Any]) -> str:
     return f"field {where}: {e['msg'][:1].lower()}{e['msg'][1:]}{shown}"
 
 def _check_votes(method: Method, i: int, gen: Mapping[str, Any]):
-    "ConfigError for a method whose samples would be equal, so that their vote or their agreement says nothing"
-    said, own = method.settings, method.settings.get('temperature')
-    drawn = max(said.get('num_samples') or 1, said.get('probe') or 1)
-    again = said.get('by') == 'agreement' and said.get('second') == 'sample'
-    if (gen.get('temperature') if own is None else own) != 0 or drawn <= 1 and not again: return
+    "ConfigError for a method whose samples would be equal, so that their vote says nothing"
+    samples, own = method.settings.get('num_samples') or 1, method.settings.get('temperature')
+    if samples == 1 or (gen.get('temperature') if own is None else own) != 0: return
     where = 'gen.temperature' if own is None else f'methods.{i}.temperature'
     raise ConfigError(f'field {where}: at 0 all samples of {method.name!r} are equal, and that they agree says '
                       'nothing; set it above 0, or leave it out')

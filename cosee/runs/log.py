@@ -34,7 +34,7 @@ class NoRoom(RunError):
 class _Outcome(TypedDict, total=False):
     "What a record may say of how an answer came about"
     reading: dict[str, Any]        # what pages cost that a model wrote down for it, see `PageBill`
-    confidence: Optional[float]    # from here on what a `MethodOutcome` says
+    confidence: Optional[float]    # from here on what a `Answer` says
     page: Optional[int]
     evidence: list[Evidence]
     invalid: int

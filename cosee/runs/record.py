@@ -15,9 +15,10 @@ from ..utils.config import ConfigError, redact
 from ..datasets.core import LOADERS, load
 from ..datasets.checks import DataError
 from ..datasets.sample import OnError, Sample, subset
-from ..eval.methods import Method, make_method
+from ..policies import Method, make_method
 from ..eval.metrics import score_many
-from ..eval.task import DIRECT, DIRECT_TOKENS, MethodOutcome, Task, sample_id, seed_of
+from ..budgets import Answer, Task, sample_id, seed_of
+from ..policies import DIRECT, DIRECT_TOKENS
 from ..utils.files import digest
 from ..focus import listed
 from ..models.usage import Ledger
@@ -115,7 +116,7 @@ def _team_metrics(board: dict[str, Any], pages: int) -> dict[str, Any]:
     return dict(cells=len(read), coverage=round(read.coverage(pages)['share'], 4),
                 redundancy=round(read.redundancy(), 4), corrections=len(read.corrections()))
 
-def _page_scores(outcome: MethodOutcome, shown: list[int], gold: list[int]) -> dict[str, float]:
+def _page_scores(outcome: Answer, shown: list[int], gold: list[int]) -> dict[str, float]:
     "Was the evidence found on the right pages, and was it shown at all?"
     found = list(dict.fromkeys(e['page'] for e in outcome['evidence']))
     seen = [page in shown for page in gold]
@@ -123,7 +124,7 @@ def _page_scores(outcome: MethodOutcome, shown: list[int], gold: list[int]) -> d
                 evidence_f1=score_many([found], [gold], 'evidence_f1', 'hotpotqa')[0],
                 page_recall=float(any(seen)), evidence_recall=float(all(seen)))
 
-def _scores(outcome: MethodOutcome, record: Record, shown: list[int], metrics: Mapping[str, str]) -> dict[str, float]:
+def _scores(outcome: Answer, record: Record, shown: list[int], metrics: Mapping[str, str]) -> dict[str, float]:
     "All scores of an outcome; none where the split has no gold"
     said = {k: outcome[k] for k in ('answer', 'evidence')}
     answered = cast(Record, {**record, **said, 'shown': shown, 'status': 'ok'})
@@ -193,7 +194,7 @@ def utc_now() -> str:
 # %% ../../nbs/runs/03_record.ipynb #c3fed2e4
 RIGHT = .5   # a first metric from which an answer counts as right, as in reports
 
-def _finished(config: RunConfig, record: Record, outcome: MethodOutcome, pages: int) -> Record:
+def _finished(config: RunConfig, record: Record, outcome: Answer, pages: int) -> Record:
     "A record with its outcome; ValueError for what cannot be written to the log, or not be read from it"
     board, trace = outcome['board'], outcome['trace']
     said = {k: v for k, v in outcome.items() if k not in ('board', 'trace', 'did')}

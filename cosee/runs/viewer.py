@@ -111,7 +111,7 @@ class _Sources:
 # %% ../../nbs/runs/12_viewer.ipynb #9b488f86
 def _fits(sample: Sample, record: dict[str, Any]) -> bool:
     "Is the sample what the record answers?"
-    from cosee.eval.task import sample_id
+    from cosee.budgets import sample_id
     answer = sample.get('answer', [])
     gold = [answer] if isinstance(answer, str) else list(answer or [])
     return digest([sample_id(sample, record['index']), sample['question'], gold]) == record.get('data')

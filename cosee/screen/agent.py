@@ -22,7 +22,7 @@ from ..utils.boxes import Box, is_box, thousandths
 from ..controller import Episode, Event
 from ..datasets.checks import DataError, Images, Located
 from ..datasets.sample import Layout, PageBox, Sample, Split
-from ..eval.task import MethodOutcome, Task
+from ..budgets import Answer, Task
 from ..utils.files import write_whole
 from ..models.client import GEN_DEFAULTS, ask, merged, page_request
 from ..models.usage import Usage
@@ -203,7 +203,7 @@ def _told_style(style: Optional[str], meta: Mapping[str, Any]) -> str:
     if style not in SYSTEM_PROMPTS: raise ValueError(no_such('style', style, SYSTEM_PROMPTS))
     return SYSTEM_PROMPTS[style]
 
-def screen_method(task: Task, style: Optional[str] = None, max_new_tokens: int = 160) -> MethodOutcome:
+def screen_method(task: Task, style: Optional[str] = None, max_new_tokens: int = 160) -> Answer:
     "One step on a screen; the outcome's answer is its text or its arguments. Raises ValueError for an unknown style."
     task.snap = False   # a step stands nowhere in print
     schema = tool_call_schema() if getattr(task.client, 'constrains', False) else None

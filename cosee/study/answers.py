@@ -8,7 +8,7 @@ import csv, io, re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Optional, Union, cast
-from ..eval.methods import METHODS
+from ..policies import METHODS
 from ..eval.metrics import DEFAULT_METRICS, SCORERS
 from ..utils.json_scan import read_answer
 from ..runs.log import Record, RunError

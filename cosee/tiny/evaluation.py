@@ -200,7 +200,7 @@ def _at_equal_cost(
     "The methods, those with a dial tuned by `match_budget`."
     from itertools import islice
     from cosee.eval.matching import BudgetTooSmall, match_budget
-    from cosee.eval.methods import METHODS, make_method
+    from cosee.policies import METHODS, make_method
     from cosee.runs.config import make_config
     from cosee.runs.record import samples_of
     samples = [s for _, s in islice(samples_of(make_config(config).dataset), n)]

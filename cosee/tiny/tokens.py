@@ -14,12 +14,12 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, cast
 from ..agents import CHECKER_ACTIONS, READER_ACTIONS, ROLES, SCANNER_ACTIONS, describe_actions, team
-from ..eval.baselines import chat_instruction
+from ..chat import chat_instruction
 from ..models.testing import ScriptedClient
 from ..models.testing import SPECIAL, random_processor
 from ..utils.text import NOT_ANSWERABLE
 from ..tools.agent import with_tools
-from ..eval.task import COT_PROMPT, DIRECT_PROMPT
+from ..policies import COT_PROMPT, DIRECT_PROMPT
 
 # %% ../../nbs/tiny/00_tokens.ipynb #cfc973fd
 if TYPE_CHECKING:

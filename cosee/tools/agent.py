@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['turn_schema', 'ToolAgent', 'ToolRecord', 'with_tools']
+__all__ = ['turn_schema', 'ToolAgent', 'ToolRecord', 'with_tools', 'ToolTeam']
 
 # %% ../../nbs/tools/05_agent.ipynb #c219065c
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 from ..agents import Action, Agent, PageImage
 from ..board import Board, View
+from ..budgets import Answer, Task
 from ..utils.boxes import Box, rounded, thousandths, widened
 from ..focus import num_pages
 from ..models.client import PageInput, Reply, Turn, ask, usable
 from ..pages import ShownPages, document_of, same_pages
+from ..policies import Team, Whole
 from ..utils.text import abstains
 from .base import (EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox, parse_tool_call,
                               tool_schema)
@@ -225,3 +227,13 @@ def with_tools(
         writes = getattr(agent.qwen_client, 'name', '') != 'ocr'
         return ToolAgent(agent, source, **{'offer': writes, 'look': not writes, **kwargs})
     return [a if a.qwen_client is None else tooled(a) for a in agents]
+
+# %% ../../nbs/tools/05_agent.ipynb #b0d94002
+class ToolTeam(Team):
+    "A team with a Board whose agents may look closer before they write."
+    max_calls: Whole = 3   # most calls of tools in a turn
+
+    def solve(self, task: Task) -> Answer:
+        "Run one episode of a team with tools."
+        agents = with_tools(self.fit_agents(task.look(self.focus, self.k)), max_calls=self.max_calls)
+        return self.run_episode(task, agents)

@@ -2,9 +2,10 @@
 import re
 
 from cosee.controller import CoSeeController
-from cosee.eval.methods import register_method
+from cosee.policies import register_method
 from cosee.eval.registry import answer_text, gold_texts, scorer
-from cosee.eval.task import build_team, outcome_of
+from cosee.budgets import outcome_of
+from cosee.policies import build_team
 from cosee.utils.json_scan import read_answer
 from cosee.models.client import Reply, VLMClient, content_blocks
 from cosee.models.registry import register_client

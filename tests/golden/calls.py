@@ -33,7 +33,7 @@ from cosee.controller import CoSeeController
 from cosee.eval.baselines import direct_answer, self_consistency, single_agent_cot
 from cosee.eval.baselines import multi_agent_chat_no_board
 from cosee.eval.judge import judge_answer
-from cosee.eval.task import build_team
+from cosee.policies import build_team
 from cosee.document import InteractiveDocument, VLMLanguageModel
 from cosee.fields.episode import extract
 from cosee.models.backends import Backend
@@ -43,7 +43,7 @@ from cosee.models.transcriber import Transcriber
 from cosee.pages import load_pages
 from cosee.planner.document_plan import plan_document
 from cosee.planner.planning import plan
-from cosee.policies import CascadeController
+from cosee.cascade import CascadeController
 from cosee.screen.agent import ScreenAgent
 from cosee.tools.agent import with_tools
 

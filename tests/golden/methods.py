@@ -14,7 +14,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from cosee.eval.methods import Method
+from cosee.policies import Method
 from cosee.models.client import message_blocks
 from cosee.models.testing import ScriptedClient
 from cosee.text.layout import typed_page

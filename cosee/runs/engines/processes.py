@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Iterable, Iterator, Optional, cast
 from ...utils.config import ConfigError
 from ...datasets.sample import Sample
-from ...eval.methods import Method, make_method
+from ...policies import Method, make_method
 from ...models.registry import make_client
 from ..config import RunConfig, make_config
 from ..log import Record

@@ -5,7 +5,7 @@
 # %% ../../../nbs/runs/05_ray.ipynb #d370261b
 from __future__ import annotations
 from typing import Any, Iterable, Iterator, Optional
-from ...eval.methods import Method
+from ...policies import Method
 from ..config import RunConfig
 from ..log import Record
 from .processes import Answerer, failed_record
