@@ -11,6 +11,7 @@ from .agents import team
 from .cascade import PolicyName, make_controller
 from .controller import Episode, OnEvent
 from .focus import FocusSpec
+from .models.backends import config_path, load_config
 from .models.clients import reading_client
 from .models.discovery import choose_model
 from .models.registry import make_client
@@ -36,7 +37,8 @@ def open_client(
     "Open the client that is meant; raises `ConfigError` for a name that nobody knows."
     if isinstance(client, str): return make_client(client)
     if client is not None: return client
-    choice = choose_model()
+    path = config_path()
+    choice = choose_model(load_config(path) if path else None)
     return reading_client(choice.found.backend) if choice.found else make_client(choice.client)
 
 # %% ../nbs/core/06_qa.ipynb #b0d95008

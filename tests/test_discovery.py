@@ -112,20 +112,6 @@ def test_an_address_or_a_name_alone_is_enough(monkeypatch, capsys):
     assert "tells of no model" in ask(capsys, "--base-url", server.base_url, code=2)[1]
 
 
-def test_the_ways_to_a_model_are_told_where_a_question_stays_open(monkeypatch, capsys):
-    import sys
-    serving(monkeypatch)
-    command = ["ask", INVOICE, "-q", "Who sings the aria?", "--quiet"]
-    assert main(command) == 3
-    assert "cosee models fetch" not in capsys.readouterr().out   # a script reads this
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    assert main(command) == 3
-    told = capsys.readouterr().out
-    assert "cosee models fetch" in told and "ollama pull" in told and " GB" in told
-    assert main([*command, "--client", "none"]) == 3   # who chose it knows
-    assert "cosee models fetch" not in capsys.readouterr().out
-
-
 def test_the_app_offers_what_was_found(monkeypatch):
     from cosee.cli.doors.common import _clients_of, desk_args
     parser = ArgumentParser()

@@ -19,6 +19,8 @@ from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPag
                               cache_args, care_args, check_client, client_of, made_transcriber, model_args,
                               page_sources, positive, roles_of, say, settle_client, show_in_browser,
                               tell_duties, visual_args, visual_options)
+from .options import shorten_help, write_options
+from ..models.discovery import model_hint
 from ..models.usage import usage_text
 from ..text.weights import BOUND
 from ..utils.text import (NOT_ANSWERABLE, abstains, check_question, counted, left_text, means_none, one_line,
@@ -47,13 +49,10 @@ _SNAPS: dict[str, Any] = dict(auto='auto', always=True, never=False)
 def _method_arg(g: Any):
     "The argument that says how a question is answered"
     g.add_argument('--method', choices=_METHODS, default='auto', metavar='NAME',
-                   help='how a question is answered; team: agents take turns; direct: one call; require_evidence: one '
-                        'call, and no answer that no page says; min_confidence: nor one that the model is unsure of; '
-                        'self_check: one call that is asked about its answer; rules_first: the rule-based reader, and '
-                        'one call where it is unsure; rules_first_self_check: both; escalate: one call, and the team '
-                        'where it does not hold; blind: a team whose first answers nobody has heard; auto: '
-                        'rules_first for a model that reads page text, require_evidence for one that sees, team '
-                        'without a model or where the team is shaped by other arguments (default: auto)')
+                   help='direct: one call; require_evidence: and no answer that no page says; min_confidence: nor one '
+                        'that the model is unsure of; self_check: it is asked about its answer; rules_first: the '
+                        'rule-based reader first; escalate: a team where one call does not hold; team: agents take '
+                        'turns; blind: before they read each other (default: auto, by what the model takes)')
 
 # %% ../../nbs/cli/01_ask.ipynb #ab5efedf
 def _team_args(p: ArgumentParser):
@@ -423,6 +422,7 @@ class Result(TypedDict):
     reading: NotRequired[dict[str, Any]] # the same in parts, and the pages that were kept from before, see `PageBill`
     seconds: float                    # wall-clock time for the question itself
     stopped: str                      # why the episode ended
+    hint: NotRequired[str]            # what would help, where the rule-based reader gave no answer
     files: NotRequired[list[str]]     # those of several that the question names, if it was asked of these alone
     plan: NotRequired[dict[str, Any]] # of `--plan`: the plan, who made it, and why not the model
     quality: NotRequired[list[dict[str, Any]]] # of `--plan`: what was measured, page by page
@@ -511,6 +511,7 @@ def _ask_one(args: Namespace, client: 'VLMClient', answers: Answers, question: s
     sure = _SURE.get(args.client, 0.) if args.sure is None else args.sure
     result = result_of(episode, question, client.name, pages, episode['seconds'], reading, sure)
     if some: result['files'] = some
+    if args.client == 'ocr' and not _answered(result): result['hint'] = model_hint()
     if reader := made_transcriber(args): result['reading_tokens'] = reader.usage.total_tokens
     if args.bill: result['reading'] = args.bill.to_dict()
     episodes.append(episode)
@@ -576,10 +577,11 @@ def _answer_lines(r: Result, page: TerminalPage) -> list[str]:
     guess = f"not sure; the best guess is: {one_line(r['guess'] or '', 1000)}" if r['guess'] else none
     answer = one_line(r['answer'] or '', 1000) if _answered(r) else guess
     lines = [page.wrap(r['question'], 'Question  '), page.bold(page.wrap(answer, 'Answer    '))]
-    if not _answered(r) and not r['guess']: return [*lines, page.wrap(r['reason'] or '', 'Reason    ')]
+    hint = [page.wrap(r['hint'], 'Hint      ')] if 'hint' in r else []
+    if not _answered(r) and not r['guess']: return [*lines, page.wrap(r['reason'] or '', 'Reason    '), *hint]
     lines.append(f"          confidence {r['confidence']:.0%}")
     lines += [page.wrap(_where(r['evidence'][0]), 'Where     ')] if r['evidence'] else []
-    return lines + ([page.wrap(r['because'], 'Because   ')] if r['because'] else [])
+    return lines + ([page.wrap(r['because'], 'Because   ')] if r['because'] else []) + hint
 
 # %% ../../nbs/cli/01_ask.ipynb #fd0973c3
 def _looked_at(episode: 'Episode') -> str:
@@ -641,19 +643,19 @@ def _report(args: Namespace, answers: Answers, html: bool = True):
 # %% ../../nbs/cli/01_ask.ipynb #4177a64a
 def _code(results: list[Result]) -> int: return ANSWERED if any(map(_answered, results)) else NOTHING
 
-def _tell_ways(args: Namespace, results: list[Result]):
-    "Say in a terminal how to come by a model, where the reader of page text left a question open"
-    from cosee.models.discovery import ways_to_model
-    open_ones = [r for r in results if not _answered(r)]
-    if not getattr(args, 'no_model', False) or args.json or not open_ones or not sys.stdout.isatty(): return
-    print(TerminalPage(sys.stdout).grey(ways_to_model()))
+def _write_options(args: Namespace):
+    "Write the file of `--write-config`"
+    from cosee.utils.config import ConfigError
+    try: write_options(args.write_config, args)
+    except ConfigError as e: raise Stop(str(e), BAD_INPUT) from e
+    say(args, f'{args.write_config}: the options of this call; --config takes them from there')
 
 def _ask(args: Namespace) -> int:
     "Answer questions about a document"
+    if args.write_config: _write_options(args)
     settle_client(args)
     answers = _ask_all(args)
     _report(args, answers)
-    _tell_ways(args, answers[-1])
     return _code(answers[-1])
 
 # %% ../../nbs/cli/01_ask.ipynb #64951894
@@ -699,19 +701,15 @@ def ask_args(
     for add in (_document_args, model_args, care_args, cache_args, _team_args, _output_args): add(p)
     p.epilog = _ASK_EXAMPLES
     p.set_defaults(run=_ask, client=None, kept=None)
+    shorten_help(p, _SHOWN_OPTIONS)
+
+_SHOWN_OPTIONS = ('-q', '--pages', '--client', '--model', '--base-url', '--model-path', '--config', '--method',
+                  '--max-steps', '--max-tokens', '--json', '--html', '--quiet')
 
 _ASK_EXAMPLES = f'''examples:
   cosee ask invoice.pdf -q "What is the total?"
-  cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html out.html
-  cosee ask scans/ -q "When is the rent due?" --pages 1-3,7 --json > answers.json
-  cosee ask scan.pdf -q "Is page 2 too blurred to be read, and what is the total on it?" --plan
-  cosee ask invoice.pdf -q "What is the total?" --client text --model-path qwen2.5-coder-0.5b
-  cosee ask report.pdf -q "What was sold most?" --client text --base-url http://127.0.0.1:11434/v1 --model qwen2.5:3b
-  cosee ask report.pdf -q "What was sold most?" --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct --device cuda
-  cosee ask report.pdf -q "What was sold most?" --client openai --base-url http://127.0.0.1:8000/v1 \\
-            --model Qwen/Qwen3-VL-4B-Instruct
-  cosee ask report.pdf -q "What was sold most?" --client openai.gpt-4o --retry 3 \\
-            --fallback anthropic.claude-sonnet-4-5 --replies replies.sqlite
+  cosee ask report.pdf annex.png -q "Who audited the firm?" -q "How many staff?" --html answer.html
+  cosee ask scans/ -q "When is the rent due?" --base-url http://127.0.0.1:11434 --json
 
 {CODES_HELP}'''
 
@@ -729,12 +727,12 @@ def demo_args(
     p.add_argument('--no-open', action='store_true', help='do not open the page in a browser where there is a display')
     p.epilog = _DEMO_EXAMPLES
     p.set_defaults(run=_demo, pages=None, dpi=None, password=None, client=None, kept=None)
+    shorten_help(p, ('-q', '--client', '--model-path', '--config', '--method', '--json', '--html', '--quiet',
+                     '--no-open'))
 
 _DEMO_EXAMPLES = f'''examples:
   cosee demo
   cosee demo invoice --html invoice.html
   cosee demo slides -q "Who is the presenter?"
-  cosee demo small
-  cosee demo --client qwen --model-path ~/models/Qwen3-VL-4B-Instruct
 
 {CODES_HELP}'''

@@ -86,11 +86,11 @@ def client_name(
     "The `type` of arguments that name a client: 'none' stands for the reader that asks no model."
     return 'ocr' if text == 'none' else text
 
-def _clients_help() -> str:
-    "The clients that the command line can make, a few words for each"
+def _clients_given() -> list[str]:
+    "The clients that the command line can make"
     from cosee.models.registry import CLIENTS
     given = {'model', 'model_path'}   # what a client may need from the command line
-    return '; '.join(f'{name}: {entry.help}' for name, entry in CLIENTS.items() if {*entry.needs} <= given)
+    return [name for name, entry in CLIENTS.items() if {*entry.needs} <= given]
 
 def model_args(
     p: ArgumentParser # of a command that asks a model
@@ -98,8 +98,8 @@ def model_args(
     "Arguments that choose the model."
     g = p.add_argument_group('model')
     g.add_argument('--client', type=client_name, metavar='NAME',
-                   help=f'{_clients_help()}; none: no model, which is ocr (default: the best that is at hand: what '
-                        'COSEE_CLIENT or --config names, a server on this machine, weights, else none)')
+                   help=f"{', '.join(_clients_given())}, or an id like ollama.qwen3-vl:4b; none: no model (default: "
+                        'the best at hand: of COSEE_CLIENT or --config, a server on this machine, weights, or none)')
     g.add_argument('--model-path', metavar='PATH', help='for qwen and tiny, the directory with config, tokenizer '
                    'and weights; for gguf and text, a GGUF file; or a name that `cosee models` knows')
     g.add_argument('--mmproj', metavar='FILE', help='of --client gguf: the projector, by which it sees pages, where '
@@ -108,7 +108,8 @@ def model_args(
     g.add_argument('--base-url', metavar='URL',
                    help='address of a server that speaks like OpenAI, such as http://127.0.0.1:8000/v1')
     g.add_argument('--config', metavar='FILE',
-                   help='YAML file that lists models, whose ids --client and --llm take (default: $COSEE_BACKENDS)')
+                   help='YAML file of models, whose ids --client and --llm take, and of options (default: '
+                   '$COSEE_BACKENDS, or what `cosee models use` wrote)')
     g.add_argument('--llm', metavar='NAME', help='the language model of --client text, by the name of a client '
                    'or an id of --config; not needed for a GGUF file, or for --model of a server like OpenAI')
     _device_args(g)
@@ -268,9 +269,9 @@ def _hush(args: Namespace):
 def backends_config(
     args: Namespace     # `config` is read
 ) -> Optional['Config']:
-    "The configuration that `--config` or COSEE_BACKENDS names, if any; raises ConfigError for a faulty one."
-    from cosee.models.backends import load_config
-    path = args.config or os.environ.get('COSEE_BACKENDS')
+    "The configuration that `--config` or COSEE_BACKENDS names, or the user's; raises ConfigError for a faulty one."
+    from cosee.models.backends import config_path, load_config
+    path = config_path(args.config)
     return load_config(path) if path else None
 
 def _by_id(args: Namespace, id: str) -> 'VLMClient':

@@ -14,7 +14,8 @@ from typing import Any, Optional
 from .common import BAD_INPUT, CODES_HELP, FAILED, INTERRUPTED, PIPE_CLOSED, Stop, cache_wanted
 from .ending.interrupt import end_at_once, say_interrupted
 from .ending.signals import HEARD, hear
-from ..utils.config import redact
+from .options import with_file
+from ..utils.config import ConfigError, redact
 from ..utils.registry import Entry, Registry, missing_extra
 from ..utils.isolation import stop_jobs
 from ..utils.text import one_line
@@ -55,8 +56,8 @@ def _add_arguments(name: str, parser: argparse.ArgumentParser):
     except Exception as e: raise Stop(f'cosee {name} cannot be loaded: {type(e).__name__}: {e}') from e
 
 # %% ../../nbs/cli/03_entry.ipynb #be87d7ed
-def _parser(asked: Optional[str]) -> argparse.ArgumentParser:
-    "The whole command line, with the arguments of the command that is asked for"
+def _parser(asked: Optional[str]) -> tuple[argparse.ArgumentParser, Optional[argparse.ArgumentParser]]:
+    "The whole command line, and the part of the command that is asked for"
     from cosee import __version__
     style: dict[str, Any] = dict(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     p = argparse.ArgumentParser('cosee', description='Answers about long visual documents, with page, box and notes.',
@@ -67,7 +68,7 @@ def _parser(asked: Optional[str]) -> argparse.ArgumentParser:
         sentence = f'{entry.help[:1].upper()}{entry.help[1:]}.'
         sub = subs.add_parser(name, help=entry.help, description=sentence, **style)
         if name == asked: _add_arguments(name, sub)
-    return p
+    return p, subs.choices.get(asked or '')
 
 # %% ../../nbs/cli/03_entry.ipynb #bba0f6f3
 def _verdict(e: BaseException) -> tuple[int, str]:
@@ -117,8 +118,10 @@ def _run(args: argparse.Namespace) -> int:
 # %% ../../nbs/cli/03_entry.ipynb #d044c690
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     "The arguments; raises SystemExit where argparse has answered, and `Stop` as `_add_arguments` does"
-    parser = _parser(next((word for word in argv if not word.startswith('-')), None))
-    args = parser.parse_args(argv)
+    command = next((word for word in argv if not word.startswith('-')), None)
+    parser, part = _parser(command)
+    try: args = parser.parse_args(with_file(argv, command, part) if command and part else argv)
+    except ConfigError as e: raise Stop(str(e), BAD_INPUT) from None
     if args.command: return args
     parser.print_help(sys.stderr)
     raise SystemExit(BAD_INPUT)

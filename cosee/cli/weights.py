@@ -18,6 +18,7 @@ from .common import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED, Stop, common_args,
 from .trial import try_args, try_model
 from ..models.weights import WEIGHTS, FetchError, Weights, fetch_weights, hub_address, weights_state
 from ..utils.registry import UnknownName, no_such
+from ..utils.text import one_line
 
 # %% ../../nbs/cli/10_weights.ipynb #882eba8a
 def _gb(size: int) -> str:
@@ -144,6 +145,33 @@ def _fetch(args: Namespace) -> int:
     print(json.dumps(dict(name=args.name, path=str(path))) if args.json else path)
     return ANSWERED
 
+# %% ../../nbs/cli/10_weights.ipynb #b0d97021
+def _usable_backend(args: Namespace) -> tuple[str, Optional[dict[str, Any]]]:
+    "The client that is meant, and the fields of its backend where it is none that is known; raises ConfigError"
+    from cosee.models.discovery import find_servers, find_weights
+    from cosee.models.registry import CLIENTS, find_client
+    from cosee.utils.config import ConfigError
+    found = find_servers([args.base_url], 5.) if args.base_url else [*find_servers(seconds=2.), *find_weights()]
+    for f in found:
+        if args.name in (f.id, f.backend.model):
+            unsaid = {'id', 'api_key', 'key_variable'}
+            return f.id, f.backend.model_dump(mode='json', exclude_defaults=True, exclude=unsaid)
+    if args.base_url:
+        there = ', '.join(f.backend.model for f in found) or 'no model that it tells of'
+        raise ConfigError(f'--base-url: {args.base_url} has {there}, not {one_line(args.name, 60)!r}')
+    if args.name not in CLIENTS: find_client(args.name)
+    return args.name, None
+
+def _use(args: Namespace) -> int:
+    "Write down who is usually asked"
+    from cosee.models.backends import use_client
+    from cosee.utils.config import ConfigError
+    try: path = use_client(*(('none', None) if args.name == 'none' else _usable_backend(args)))
+    except ConfigError as e: raise Stop(str(e), BAD_INPUT) from e
+    told = f'{args.name} is asked from now on, where nobody names another ({path})'
+    print(json.dumps(dict(client=args.name, path=str(path))) if args.json else told)
+    return ANSWERED
+
 # %% ../../nbs/cli/10_weights.ipynb #parts001
 def _list_args(p: ArgumentParser, unsaid: Any = argparse.SUPPRESS):
     "The arguments of `cosee models list`, and of `cosee models` alone"
@@ -155,6 +183,12 @@ def _fetch_args(p: ArgumentParser):
     p.add_argument('--to', metavar='DIR', help='folder for the files (default: one of its name in $COSEE_MODELS, or '
                    'the cache of the Hugging Face hub)')
     p.epilog = _FETCH_EXAMPLES
+
+def _use_args(p: ArgumentParser):
+    "The arguments of `cosee models use`"
+    p.add_argument('name', metavar='NAME', help='a client, an id like ollama.qwen3-vl:4b, weights that are here, or '
+                   'what a server calls a model; none: the rule-based reader')
+    p.add_argument('--base-url', metavar='URL', help='address of the server that has it')
 
 def _show_args(p: ArgumentParser):
     "The arguments of `cosee models show`"
@@ -174,6 +208,7 @@ is checked by its length and SHA-256; what fails the check is removed.
 # %% ../../nbs/cli/10_weights.ipynb #parts002
 _PARTS = [('list', 'list weights and backends, and what there is of them', _list_args, _list),
           ('fetch', 'fetch weights, checked, from where they are published', _fetch_args, _fetch),
+          ('use', 'choose the model that is asked where nobody names one', _use_args, _use),
           ('show', 'say what weights are and what a client can do with them, without loading them', _show_args,
            _described),
           ('backends', 'list the models that a file names, and ask which of them answer', backends_args,
@@ -185,6 +220,7 @@ _EXAMPLES = '''examples:
   cosee models list --verify
   cosee models fetch qwen3-vl-2b
   cosee models show ~/models/InternVL3-2B
+  cosee models use ollama.qwen3-vl:4b
   cosee models backends --config configs/model_backends.yaml --check
   cosee models try qwen3-vl-2b
 

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, Literal, Optional, TypeVar, Union
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 from ..utils.config import VARIABLE, ConfigError, fill_all, read_text, read_yaml, remember_secret
+from ..utils.files import write_whole
 from ..utils.registry import no_such
 
 # %% auto #0
 __all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'M', 'OWN_KINDS', 'SERVER_PORTS', 'Backend', 'make_backend', 'with_key',
-           'PlannerConfig', 'Config', 'parse_config', 'load_config', 'usual_backend']
+           'PlannerConfig', 'Config', 'parse_config', 'load_config', 'user_config', 'config_path', 'use_client',
+           'usual_backend']
 
 # %% ../../nbs/models/00_backends.ipynb #9a3c0510
 # those of the package; more can be registered
@@ -210,6 +212,8 @@ def _entries(name: str, fields: object, where: str) -> dict[str, Fields]:
     return out
 
 # %% ../../nbs/models/00_backends.ipynb #aae7eed4
+_SECTIONS = 'backends', 'planner', 'client', 'options'   # options are of the command line
+
 def parse_config(
     text: str,                       # YAML
     env: Optional[Variables] = None, # None: those of the process
@@ -217,8 +221,8 @@ def parse_config(
 ) -> Config:
     "A checked `Config`: an unknown field anywhere raises `ConfigError`, whichever backend is used."
     raw, env = read_yaml(text, source), dict(os.environ if env is None else env)
-    unknown = [k for k in raw if k not in ('backends', 'planner', 'client')]
-    if unknown: raise ConfigError(f'{source}: {unknown[0]} is not a field; choose from backends, planner, client')
+    unknown = [k for k in raw if k not in _SECTIONS]
+    if unknown: raise ConfigError(f"{source}: {unknown[0]} is not a field; choose from {', '.join(_SECTIONS)}")
     client = raw.get('client')
     if not isinstance(client, (str, type(None))):
         raise ConfigError(f'{source}: client: the id of a backend is expected')
@@ -240,6 +244,39 @@ def load_config(
 ) -> Config:
     "The `Config` in a file; raises `ConfigError`."
     return parse_config(read_text(path), env, str(path))
+
+# %% ../../nbs/models/00_backends.ipynb #b0d96002
+def user_config() -> Path:
+    "The file of this user, which need not be there."
+    from platformdirs import user_config_path
+    return user_config_path('cosee', appauthor=False) / 'config.yaml'
+
+def config_path(
+    named: Optional[str] = None # by an argument
+) -> Optional[str]:             # None where there is no file
+    "The file of models that is meant: the named one, that of COSEE_BACKENDS, or the user's own."
+    if said := named or os.environ.get('COSEE_BACKENDS'): return said
+    own = user_config()
+    return str(own) if own.is_file() else None
+
+def use_client(
+    client: str,             # a client or the id of a backend, asked where nobody names one
+    fields: Optional[Fields] = None # of a backend of this id, where it is none that is known
+) -> Path:                   # the file
+    "Write down who is usually asked, and keep what else the user's file says; raises `ConfigError` for a faulty one."
+    import yaml
+    path = user_config()
+    said = read_yaml(read_text(path), str(path)) if path.is_file() else {}
+    said['client'] = client
+    if fields:
+        name, _, alias = client.partition('.')
+        backend = said.setdefault('backends', {}).setdefault(name, {})
+        backend.setdefault('kind', fields['kind'])
+        backend.setdefault('models', {})[alias] = {k: v for k, v in fields.items() if k != 'kind'}
+    parse_config(text := yaml.safe_dump(said, sort_keys=False, allow_unicode=True), source=str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text)
+    return path
 
 # %% ../../nbs/models/00_backends.ipynb #cbdad2cf
 SERVER_PORTS = {'ollama': 11434, 'lmstudio': 1234, 'llama-server': 8080, 'vllm': 8000, 'server': 8000}   # usual ones

@@ -4,12 +4,11 @@
 
 # %% ../../nbs/models/25_clients.ipynb #93d5b6c0
 from __future__ import annotations
-import os
 from pathlib import Path
 from typing import Any, Optional, Union, cast
 from .text_client import TextClient
 from .text_client import MultimodalClient, unwrapped_model
-from .backends import Backend, Config
+from .backends import Backend, Config, config_path
 from .client import VLMClient
 from .registry import CLIENTS, find_backend, make_backend_client, make_client
 from .weights import local_weights
@@ -109,7 +108,7 @@ def backend_client(
     if not VARIABLE.fullmatch(str(fields.get('api_key', '${NAME}'))):
         raise ConfigError('api_key: a key does not belong in a file; write ${NAME_OF_A_VARIABLE} and set that')
     if kind: id = f"{kind}.{fields.pop('model')}"
-    else: config = config or os.environ.get('COSEE_BACKENDS')
+    else: config = config_path(config)
     return resilient(reading_client(id, config, **fields), attempts, cache=cache)
 
 # %% ../../nbs/models/25_clients.ipynb #c7a22d11

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Optional
 from urllib.parse import urlsplit
 from ..utils.config import ConfigError
-from ..utils.registry import installed
+from ..utils.registry import install_command, installed
 from .backends import SERVER_PORTS, Backend, Config, make_backend, usual_backend
 from .weights import WEIGHTS, hub_folder, weights_state
 
 # %% auto #0
 __all__ = ['USUAL_SERVERS', 'NO_MODEL', 'FoundModel', 'looks_visual', 'server_addresses', 'find_servers', 'find_weights',
-           'Choice', 'configured_client', 'keys_text', 'choose_model', 'ways_to_model', 'model_at']
+           'Choice', 'configured_client', 'keys_text', 'choose_model', 'model_hint', 'model_at']
 
 # %% ../../nbs/models/19_discovery.ipynb #d15c0006
 @dataclass(frozen=True)
@@ -304,15 +304,14 @@ def _short_context(found: FoundModel) -> str:
             'start Ollama with OLLAMA_CONTEXT_LENGTH=32768')
 
 # %% ../../nbs/models/19_discovery.ipynb #8657b615
-def ways_to_model() -> str:
-    "Two ways to a vision model on this machine: a file that is fetched, or a server."
+def model_hint() -> str:
+    "One command that brings a vision model to this machine, with what it costs."
     seeing = {name: w for name, w in WEIGHTS.items() if w.sees}
     files = {name: w for name, w in seeing.items() if w.gguf} or seeing
     name = min(files, key=lambda n: files[n].size)
-    extra = 'gguf' if files is not seeing else 'qwen'
-    return f'''The reader copies page text and does not reason. A vision model would, and is found by itself:
-  pip install "cosee[{extra}]" && cosee models fetch {name}    {files[name].size / 1e9:.1f} GB
-  ollama pull qwen3-vl:4b    about 3 GB, with Ollama running'''
+    extra, module = ('gguf', 'xllamacpp') if files is not seeing else ('qwen', 'torch')
+    first = '' if installed(module) else f'{install_command(extra)} && '
+    return f'a vision model reasons: {first}cosee models fetch {name} ({files[name].size / 1e9:.1f} GB)'
 
 # %% ../../nbs/models/19_discovery.ipynb #d15c0029
 def model_at(

@@ -6,10 +6,13 @@
 from __future__ import annotations
 import math
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Optional, Union
 from .client import Message, Params, Reply, Schema, TokenLogprob
 from .remote import (Counts, Encoded, RemoteClient, Turn, count_of,
                                  strict_schema)
+from .wire import OutOfBounds, within
+from ..utils.text import one_line
 
 # %% auto #0
 __all__ = ['OpenAIVLMClient']
@@ -22,6 +25,15 @@ class OpenAIVLMClient(RemoteClient):
     def logprobs(self) -> bool:
         "Does it say how probable each token was, with `top_logprobs`? Not once a server refused."
         return 'top_logprobs' not in self.refused
+
+    def _advice(self) -> str:
+        "The models that a server of one's own has, or that its address lacks /v1"
+        address = self.backend.base_url or ''
+        if not address or self.host in address: return ''
+        try: ids = [m.id for m in within(5, lambda: list(islice(self.sdk.models.list(), 20)))]
+        except (Exception, OutOfBounds): ids = []
+        if ids: return f"the server has {', '.join(one_line(str(i), 60) for i in ids)}; name one of them with --model"
+        return '' if address.rstrip('/').endswith('/v1') else f'servers speak like OpenAI at {address.rstrip("/")}/v1'
 
     def _connect(self) -> Any: return self._sdk().OpenAI(**self._connection())
     def _ask(self, body: dict[str, Any]) -> Any: return self.sdk.chat.completions.create(**body)

@@ -392,8 +392,13 @@ class RemoteClient(VLMClient):
             except (Exception, OutOfBounds) as e:
                 error = _translated(e, self.name)
                 if error is e: raise
-                raise error from None
+                advice = self._advice() if getattr(e, 'status_code', 0) == 404 and type(error) is RequestError else ''
+                raise (RequestError(f'{error}; {advice}') if advice else error) from None
         return self._understood(answer, messages, turns, schema)
+
+    def _advice(self) -> str:
+        "What to do where a server knows no such address or model; '' where nobody can tell"
+        return ''
 
     def _understood(self, answer: Any, messages: list[Message], turns: list[Turn],
                     schema: Optional[Schema]) -> Reply:
