@@ -69,7 +69,7 @@ def _source() -> str:
     "What pip installs CoSee from here: the folder of a clone, or the name of the package"
     origin = getattr(find_spec('cosee'), 'origin', None)
     root = Path(origin).resolve().parents[1] if origin else Path()
-    if not all((root / name).is_file() for name in ('settings.ini', 'pyproject.toml')): return 'cosee'
+    if not all((root / name).is_file() for name in ('settings.ini', 'setup.py')): return 'cosee'
     return min(str(root), os.path.relpath(root), key=len)
 
 def install_command(
