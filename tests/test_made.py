@@ -9,6 +9,7 @@ from cosee.datasets.made.sheet import FIELD_LAYOUTS, TABLE_LAYOUTS
 from cosee.datasets.made.values import all_labels
 from cosee.datasets.made.document import make_document, make_samples, render, samples_dir, write_samples
 from cosee.utils.text import NOT_ANSWERABLE
+from golden import synthetic
 
 pytestmark = pytest.mark.slow
 
@@ -123,6 +124,8 @@ def test_pages_are_about_as_many_as_wanted():
 def test_two_pages_needs_two_pages():
     for s in make_samples(20, wordings=["two_pages"], kinds=["report", "slides"]):
         assert len(s["meta"]["evidence_pages"]) > 1
+
+def test_a_seed_draws_what_it_drew(): assert synthetic.differing() == []
 
 def test_samples_folder_is_remade_to_the_byte(tmp_path):
     for p in write_samples(tmp_path): assert p.read_bytes() == (samples_dir()/p.name).read_bytes(), p.name
