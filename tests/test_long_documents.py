@@ -10,8 +10,8 @@ from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 from cosee.cli.start import main
-from cosee.datasets.core import load
-from cosee.datasets.made.long import long_document, scanned
+from cosee.datasets.registry import load
+from cosee.datasets.synthetic.long import long_document, scanned
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
 from cosee.pages import Pages, load_pages

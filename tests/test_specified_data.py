@@ -11,8 +11,8 @@ from PIL import Image
 
 from cosee.board import Board
 from cosee.cli.entry import main
-from cosee.datasets.checks import DataError
-from cosee.datasets.core import load
+from cosee.datasets.records import DataError
+from cosee.datasets.registry import load
 from cosee.eval.methods import METHODS, make_method, method_settings, register_method
 from cosee.eval.task import DIRECT, Task
 from cosee.experiments import run_experiment

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from ..utils.boxes import Box
 from ..utils.registry import need
-from .checks import DataError, Located, Record
+from .records import DataError, Located, Record
 if TYPE_CHECKING:
     from PIL.Image import Image
     from torch.utils.data import Dataset

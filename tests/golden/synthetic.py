@@ -36,17 +36,17 @@ def drawn(images):
 
 def row(doc, dpi, **effects):
     "One document as it is recorded."
-    from cosee.datasets.made.document import render
+    from cosee.datasets.synthetic.document import render
     return dict(document=doc.doc_id, pages=doc.pages, pdf=digest(doc.pdf), questions=digest(doc.questions),
                 facts=digest(doc.facts), marks=digest(doc.marks), drawn=drawn(render(doc, dpi, **effects)))
 
 
 def documents():
     "Every kind in both styles, with three seeds; options take turns."
-    from cosee.datasets.made.document import make_document
-    from cosee.datasets.made.kinds import DOCUMENT_TYPES
-    from cosee.datasets.made.long import long_document
-    from cosee.datasets.made.small import small_document
+    from cosee.datasets.synthetic.document import make_document
+    from cosee.datasets.synthetic.kinds import DOCUMENT_TYPES
+    from cosee.datasets.synthetic.long import long_document
+    from cosee.datasets.synthetic.small import small_document
     for kind in DOCUMENT_TYPES:
         for style in ("dev", "held_out"):
             for i, seed in enumerate(SEEDS):
