@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../../nbs/datasets/02_folder.ipynb #d34d099f
-def _encoded(source: Source) -> tuple[str, bytes]:
+def _encode_page(source: Source) -> tuple[str, bytes]:
     "The ending of a page's file, and what it holds"
     if callable(source): source = source()
     if isinstance(source, (str, Path)) and Path(source).suffix.lower() in ('.jpg', '.jpeg', '.png'):
@@ -31,9 +31,9 @@ def _encoded(source: Source) -> tuple[str, bytes]:
     open_image(source).save(buffer, 'PNG')
     return '.png', buffer.getvalue()
 
-def _store(source: Source, folder: Path, stem: str) -> str:
+def _save_page(source: Source, folder: Path, stem: str) -> str:
     "Write one page; its file name"
-    ending, data = _encoded(source)
+    ending, data = _encode_page(source)
     (folder / (stem + ending)).write_bytes(data)
     return stem + ending
 
@@ -48,14 +48,14 @@ def to_jsonl(
     with (folder / 'samples.jsonl').open('w', encoding='utf-8') as f:
         for n, s in enumerate(samples):
             sources = s['images'].sources if isinstance(s['images'], Images) else s['images']
-            names = [_store(page, folder / 'images', f'{n:06d}_{i:03d}') for i, page in enumerate(sources, 1)]
+            names = [_save_page(page, folder / 'images', f'{n:06d}_{i:03d}') for i, page in enumerate(sources, 1)]
             record = dict(images=[f'images/{name}' for name in names], question=s['question'], answer=s['answer'],
                           meta=s['meta'])
             f.write(json.dumps(record, ensure_ascii=False) + '\n')
     return folder / 'samples.jsonl'
 
 # %% ../../nbs/datasets/02_folder.ipynb #04451df5
-def _own_sample(root: Path) -> ToSample:
+def _jsonl_sample(root: Path) -> ToSample:
     "What makes a sample of a record whose images lie in `root`"
     def to_sample(rec: Record, where: str) -> Sample:
         paths = [inside(root, name, where, 'images') for name in field_of(rec, 'images', list, where)]
@@ -72,7 +72,7 @@ def from_jsonl(
     "Samples in CoSee's own layout; iterating raises DataError where one cannot be read."
     path = Path(path)
     path = path / 'samples.jsonl' if path.is_dir() else path
-    return Split('jsonl', path.stem, lambda: read_jsonl(path), _own_sample(path.parent), errors, path.parent)
+    return Split('jsonl', path.stem, lambda: read_jsonl(path), _jsonl_sample(path.parent), errors, path.parent)
 
 # %% ../../nbs/datasets/02_folder.ipynb #c5d10a01
 _MARKS = ((b'\xff\xfe\0\0', 'utf-32'), (b'\0\0\xfe\xff', 'utf-32'), (b'\xff\xfe', 'utf-16'), (b'\xfe\xff', 'utf-16'),
@@ -81,7 +81,7 @@ _BETWEEN = r'(?<=[^\W\d_])[{}](?=[^\W\d_])'   # between two letters
 _UNLIKELY = re.compile(r'[À-ÿ]{4}|(?<=[a-zß-ÿ])[À-ÖØ-ÞŒŠŽŸ](?=[a-zß-ÿ])|' + _BETWEEN.format('¹²³¼½¾') + '|'
                        + _BETWEEN.format(r'^\w\s!-~·­‐-—‘’…'))
 
-def _encoding_of(data: bytes) -> str:
+def _detect_encoding(data: bytes) -> str:
     "The encoding of a table: by its mark or the zeros of UTF-16, UTF-8 if it is that, else Windows-1252"
     marked = next((name for mark, name in _MARKS if data.startswith(mark)), '')
     if marked: return marked
@@ -90,63 +90,85 @@ def _encoding_of(data: bytes) -> str:
     except UnicodeDecodeError: return 'cp1252'
     return 'utf-8'
 
-def _table_text(
+def _decode_table(
     path: Path,             # a table of questions
     encoding: Optional[str] # None: found out
 ) -> str:
     "The text of a table; raises DataError where its encoding is not known or another one than is said"
     try: data = path.read_bytes()
     except OSError as e: raise DataError(f'{path}: cannot be read ({e.strerror})') from None
-    name = encoding or _encoding_of(data)
+    name = encoding or _detect_encoding(data)
     mend = 'save it as UTF-8, or name its encoding: dataset.options.encoding=cp1250'
     try: text = data.decode(name)
     except LookupError: raise DataError(f'{path.name}: there is no encoding {name!r}; {mend}') from None
     except UnicodeDecodeError as e:
-        raise DataError(f'{path.name}: its encoding is not {name} ({e.reason} at byte {e.start}); {mend}') from None
+        line = data.count(b'\n', 0, e.start) + 1
+        raise DataError(f'{path.name}, line {line}: its encoding is not {name} ({e.reason}); {mend}') from None
     if encoding or name != 'cp1252' or not (odd := _UNLIKELY.search(text)): return text
     word = text[max(0, odd.start() - 8):odd.end() + 8].split()[0]
-    raise DataError(f'{path.name}: its encoding is not known: no UTF-8, and as Windows-1252 it says {word!r}; {mend}')
+    line = text.count('\n', 0, odd.start()) + 1
+    raise DataError(f'{path.name}, line {line}: its encoding is not known: no UTF-8, and as Windows-1252 it says '
+                    f'{word!r}; {mend}')
 
 
 # %% ../../nbs/datasets/02_folder.ipynb #7491fe5c
-def _filled(row: dict[Any, Any]) -> Record:
+def _read_row(row: dict[Any, Any]) -> Record:
     "The cells of a CSV row that say something; several answers are separated by '|'"
     rec: Record = {k.strip(): v for k, v in row.items() if isinstance(k, str) and isinstance(v, str) and v.strip()}
     if 'answer' in rec: rec['answer'] = [a.strip() for a in rec['answer'].split('|')]
     return rec
 
-def _delimiter(head: str, known: str, name: str) -> str:
+_SPELLINGS = dict(file='file filename document path pdf datei dokument fichier'.split(),
+                  question='question questions frage'.split(), answer='answer answers antwort réponse'.split(),
+                  page='page seite'.split(), id=['id'])
+
+def _column_names(cells: Sequence[str]) -> list[str]:
+    "The names of columns; another spelling counts for a field that has no column of its own name"
+    names = [cell.strip() for cell in cells]
+    for field, spellings in _SPELLINGS.items():
+        at = next((i for i, name in enumerate(names) if name.lower() in spellings), None)
+        if at is not None and field not in names: names[at] = field
+    return names
+
+def _detect_delimiter(head: str, known: str, name: str) -> str:
     "What separates the cells of a table, by its first line; raises DataError where that names no columns"
     for sep in known:
-        if {'file', 'question'} <= {cell.strip() for cell in next(csv.reader([head], delimiter=sep), [])}: return sep
+        if {'file', 'question'} <= set(_column_names(next(csv.reader([head], delimiter=sep), []))): return sep
     raise DataError(f'{name}: the first line must name the columns file and question, with a comma, a semicolon or a '
                     f'tab as delimiter, not {head[:60]!r}')
 
-def _cells(path: Path, encoding: Optional[str]) -> Iterator[Located]:
-    "The rows of a CSV file; raises DataError where it cannot be read as one"
-    text, name = _table_text(path, encoding), path.name
+def _read_table(path: Path, encoding: Optional[str]) -> Iterator[Located]:
+    "The rows of a table; raises DataError where it cannot be read as one"
+    text, name = _decode_table(path, encoding), path.name
     if not text.strip(): return
     said = re.match(r'sep=([^"\r\n])\r?\n', text)
     text, before = (text[said.end():], 1) if said else (text, 0)
-    sep = _delimiter((text.splitlines() or [''])[0], said[1] if said else ',;\t', name)
+    sep = _detect_delimiter((text.splitlines() or [''])[0], said[1] if said else ',;\t', name)
     reader = csv.DictReader(io.StringIO(text, newline=''), delimiter=sep)
+    reader.fieldnames = _column_names(reader.fieldnames or ())
     try:
         for row in reader:
             where, over = f'{name}, line {reader.line_num + before}', [c for c in row.get(None) or () if c.strip()]
             if over: yield where, DataError(f'{where}: more cells than columns, from {over[0][:40]!r} on; put a cell '
                                             f'with the delimiter {sep!r} in it in quotes')
-            else: yield where, _filled(row)
+            else: yield where, _read_row(row)
     except csv.Error as e: raise DataError(f'{name}, line {reader.line_num + before}: no CSV ({e})') from None
 
-def _some(path: Path, encoding: Optional[str]) -> Iterator[Located]:
-    "The rows of a table of questions; raises DataError where there is none"
-    row = None
-    for row in _cells(path, encoding) if path.suffix.lower() in ('.csv', '.tsv') else read_jsonl(path): yield row
+_WORKBOOKS = b'PK\x03\x04', b'\xd0\xcf\x11\xe0'   # first bytes of .xlsx and .ods, and of .xls
+
+def _read_questions(path: Path, encoding: Optional[str]) -> Iterator[Located]:
+    "The rows of a file of questions; raises DataError where there is none"
+    with path.open('rb') as file: is_workbook = file.read(4) in _WORKBOOKS
+    if is_workbook:
+        raise DataError(f'{path.name}: this is a workbook of a spreadsheet program; save the sheet with the questions '
+                        'as CSV there (CSV UTF-8 in Excel), and name that file')
+    row, is_table = None, path.suffix.lower() in ('.csv', '.tsv', '.txt')
+    for row in _read_table(path, encoding) if is_table else read_jsonl(path): yield row
     if row is None: raise DataError(f'{path}: no question in it; each line has a file and a question, below a line '
-                                    'of headings in a CSV: file,question,answer')
+                                    'of headings in a table: file,question,answer')
 
 # %% ../../nbs/datasets/02_folder.ipynb #b6862105
-def _any_document(path: Path, where: str, options: dict[str, Any]) -> Sequence['Image']:
+def _open_document(path: Path, where: str, options: dict[str, Any]) -> Sequence['Image']:
     "Pages of a document, drawn on access; that its pictures are whole is looked up now"
     if path.is_file() and path.suffix.lower() == '.pdf': return pdf_images(path, where, **options)
     try: pages = load_pages(path, **options)
@@ -155,7 +177,7 @@ def _any_document(path: Path, where: str, options: dict[str, Any]) -> Sequence['
         if page.kind in ('JPEG', 'PNG'): check_image(Path(page.file), where, 'file')
     return pages
 
-def _asked(folder: Path, options: dict[str, Any]) -> ToSample:
+def _question_sample(folder: Path, options: dict[str, Any]) -> ToSample:
     "What makes a sample of a question about a document in `folder`"
     def to_sample(rec: Record, where: str) -> Sample:
         file = inside(folder, field_of(rec, 'file', str, where), where, 'file')
@@ -166,18 +188,18 @@ def _asked(folder: Path, options: dict[str, Any]) -> ToSample:
         answer = field_of(rec, 'answer', (str, list), where, [])
         given = [answer] if isinstance(answer, str) else answer
         if given and all(isinstance(a, str) and means_none(a) for a in given): meta['answerable'] = False
-        return Sample(images=_any_document(file, where, options), question=question, answer=answer, meta=meta)
+        return Sample(images=_open_document(file, where, options), question=question, answer=answer, meta=meta)
     return to_sample
 
 # %% ../../nbs/datasets/02_folder.ipynb #2f32f4bd
 def Folder(
-    questions: Union[str, Path], # CSV or JSONL file: file, question, optional answer, page, id
+    questions: Union[str, Path], # table or JSON Lines: file, question, optional answer, page, id
     errors: OnError = 'raise',   # 'skip' leaves out samples that cannot be read
-    encoding: Optional[str] = None, # of a CSV file; None: found out
+    encoding: Optional[str] = None, # of a table; None: found out
     **page_options: Any          # for `cosee.pages.load_pages`: dpi, max_side, ...
 ) -> Split:
     "A user's own documents and questions as samples; raises DataError where there is no such file."
     path = Path(questions)
     if not path.is_file(): raise DataError(f'{path}: no such questions file')
-    records, to_sample = lambda: _some(path, encoding), _asked(path.parent, page_options)
+    records, to_sample = lambda: _read_questions(path, encoding), _question_sample(path.parent, page_options)
     return Split('folder', path.stem, records, to_sample, errors, path.parent)
