@@ -462,7 +462,7 @@ def _disputable(sheet: Sheet) -> list[Fact]:
 def _field_of(fact: Fact) -> FieldSpec:
     "The field that a fact is a value of"
     return FieldSpec(key=fact['key'], spec=fact['spec'], type=fact['type'], labels=[fact['label']], quote=[],
-                     ask=fact['ask'], say=fact['say'], titles=[])
+                     ask=fact['ask'], say=fact['say'])
 
 def _other_value(sheet: Sheet, fact: Fact) -> Value:
     values = (make_value(fact['spec'], sheet.rng, sheet.locale) for _ in range(99))

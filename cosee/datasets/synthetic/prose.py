@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Optional, Union
 from .sheet import FieldEntry, Sheet, text_width
-from .values import NUMERIC, filler, odd_label, phrases
+from .values import NUMERIC, odd_label, phrases, vocabulary
 
 # %% ../../../nbs/synthetic/02_prose.ipynb #f35c30f3
 _mass = {'address', 'status', 'business', 'headquarters', 'class', 'basis', 'process', 'access', 'progress', 'illness'}
@@ -45,8 +45,8 @@ def says(sheet: Sheet, entry: FieldEntry) -> list[ProsePart]:
 
 def filler_sentences(sheet: Sheet, n: int) -> str:
     "`n` sentences without facts; all have their turn before one comes again."
-    if len(sheet.sentences) < n: sheet.sentences = filler(sheet.rng, 20, sheet.style).split('. ')
-    return ' '.join(sheet.sentences.pop().rstrip('.') + '.' for _ in range(n))
+    if len(sheet.sentences) < n: sheet.sentences = sheet.rng.sample(vocabulary()['filler'][sheet.style], 20)
+    return ' '.join(sheet.sentences.pop() for _ in range(n))
 
 # %% ../../../nbs/synthetic/02_prose.ipynb #4f2b9529
 Place = tuple[int, int, FieldEntry]   # from which letter of a line to which an entry's value stands
