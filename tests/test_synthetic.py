@@ -1,5 +1,5 @@
 "Made documents: deterministic, on the page, and their answers stand where they say"
-import hashlib, itertools, json, os, subprocess, sys
+import itertools, os, subprocess, sys
 from pathlib import Path
 from collections import defaultdict
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from cosee.datasets.synthetic import document as made
 from cosee.datasets.synthetic.sheet import FIELD_LAYOUTS, TABLE_LAYOUTS
 from cosee.datasets.synthetic.values import fields_of, tables_of, vocabulary
-from cosee.datasets.synthetic.document import make_document, make_samples, render, samples_dir, write_samples
+from cosee.datasets.synthetic.document import make_document, make_samples, render, samples_dir
 from cosee.utils.text import NOT_ANSWERABLE
 from golden import synthetic
 
@@ -22,7 +22,7 @@ def doc_of(case):
 def inside(b): return 0 <= b[0] < b[2] <= 1 and 0 <= b[1] < b[3] <= 1
 def finger(kind, seed):
     d = make_document(kind, seed, pages=3, conflict=True)
-    return hashlib.sha256(d.pdf + json.dumps(d.to_dict(), sort_keys=True).encode()).hexdigest()
+    return synthetic.digest(d.pdf, d.doc_id, d.pages, d.questions, d.facts)
 
 def test_kinds(): assert len(made.DOCUMENT_TYPES) >= 9
 
@@ -133,7 +133,7 @@ def test_two_pages_needs_two_pages():
 def test_a_seed_draws_what_it_drew(): assert synthetic.differing() == []
 
 def test_samples_folder_is_remade_to_the_byte(tmp_path):
-    for p in write_samples(tmp_path): assert p.read_bytes() == (samples_dir()/p.name).read_bytes(), p.name
+    for p in synthetic.write_samples(tmp_path): assert p.read_bytes() == (samples_dir()/p.name).read_bytes(), p.name
 
 def test_scan_effects_are_seeded():
     d, kw = make_document("receipt", 1), dict(noise=.05, rotate=.5, blur=.3, jpeg=60)

@@ -41,6 +41,26 @@ def row(doc, dpi, **effects):
                 facts=digest(doc.facts), marks=digest(doc.marks), drawn=drawn(render(doc, dpi, **effects)))
 
 
+def write_samples(folder):
+    "The sample documents of the package with their questions, made anew; the files."
+    from cosee.datasets.synthetic.document import make_document
+    from cosee.datasets.synthetic.small import small_document
+    wanted = dict(invoice=("invoice", 43, 1), report=("report", 59, 5), slides=("slides", 7, 6))   # kind, seed, pages
+    made = {name: make_document(kind, seed, pages=pages, conflict=False, n_questions=16)
+            for name, (kind, seed, pages) in wanted.items()}
+    made["small"] = small_document("sample", 3, "held_out", lines=(4, 6), n_questions=6, unanswerable=.2)
+    lines = dict.fromkeys(("questions.jsonl", "small.jsonl"), "")
+    for name, doc in made.items():
+        for q in doc.questions:
+            place = q["evidence"][0] if q["evidence"] else dict(page=None, bbox=None)
+            record = dict(file=f"{name}.pdf", question=q["question"], answer=q["answers"], page=place["page"],
+                          bbox=place["bbox"], wording=q["wording"])
+            file = "small.jsonl" if name == "small" else "questions.jsonl"
+            lines[file] += json.dumps(record, ensure_ascii=False) + "\n"
+    for name, text in lines.items(): (folder / name).write_text(text, encoding="utf-8")
+    return [*(doc.save(folder / f"{name}.pdf") for name, doc in made.items()), *(folder / name for name in lines)]
+
+
 def documents():
     "Every kind in both styles, with three seeds; options take turns."
     from cosee.datasets.synthetic.document import make_document

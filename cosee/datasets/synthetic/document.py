@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['SyntheticDocument', 'make_document', 'Effects', 'scan', 'render', 'SyntheticPages', 'to_sample', 'make_samples',
-           'QuestionRecord', 'question_records', 'write_samples', 'samples_dir']
+__all__ = ['SyntheticDocument', 'make_document', 'Effects', 'scan', 'render', 'synthetic_pages', 'to_sample', 'make_samples',
+           'samples_dir']
 
 # %% ../../../nbs/synthetic/06_document.ipynb #d24c4793
-import io, json, random
+import io, random
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import resources
 from itertools import count
 from pathlib import Path
-from typing import Any, Optional, TYPE_CHECKING, TypedDict, Union, Unpack, overload
+from typing import Any, Optional, TYPE_CHECKING, TypedDict, Union, Unpack
+from ..records import Images
 from ..sample import Meta, Sample
 from .kinds import DOCUMENT_TYPES, contradict
 from .prose import write_small_print
@@ -39,11 +41,6 @@ class SyntheticDocument:
     questions: list[Question] = field(repr=False)
     facts: list[Fact] = field(repr=False)
     marks: list[Mark] = field(repr=False) # each line of text with page and box
-
-    def to_dict(self) -> dict[str, Any]:
-        "Everything but the PDF and its lines, ready for JSON."
-        keep = ('doc_id', 'kind', 'seed', 'style', 'pages', 'questions', 'facts')
-        return {name: getattr(self, name) for name in keep}
 
     def save(self, path: Union[str, Path]) -> Path:
         "Writes the PDF to `path`."
@@ -152,25 +149,17 @@ def render(
     return images
 
 # %% ../../../nbs/synthetic/06_document.ipynb #e30145f8
-class SyntheticPages(Sequence['Image']):
-    "The page images of a synthetic document, rendered one by one when asked for."
-    def __init__(self, doc: SyntheticDocument, dpi: float = 100, **effects: Unpack[Effects]):
-        self.doc, self.dpi, self.effects = doc, dpi, effects
-        self._seen: dict[int, Image] = {}
-    def __len__(self) -> int: return self.doc.pages
-    def __repr__(self): return f'SyntheticPages({self.doc.doc_id!r}, {len(self)} pages)'
-    @overload
-    def __getitem__(self, i: int) -> 'Image': ...
-    @overload
-    def __getitem__(self, i: slice) -> list['Image']: ...
-    def __getitem__(self, i: Union[int, slice]) -> Union['Image', list['Image']]:
-        if isinstance(i, slice): return [self[j] for j in range(*i.indices(len(self)))]
-        i = range(len(self))[i]
-        if i not in self._seen: self._seen[i] = render(self.doc, self.dpi, [i + 1], **self.effects)[0]
-        return self._seen[i]
+def synthetic_pages(
+    doc: SyntheticDocument, # a synthetic document
+    dpi: float = 100,       # dots per inch
+    **effects: Unpack[Effects] # see `scan`
+) -> Images:
+    "The page images of a synthetic document, each drawn when it is looked at."
+    def draw(page: int) -> 'Image': return render(doc, dpi, [page], **effects)[0]
+    return Images([partial(draw, page) for page in range(1, doc.pages + 1)], doc.doc_id)
 
 # %% ../../../nbs/synthetic/06_document.ipynb #3bee0d32
-_KEPT = ('id', 'wording', 'answer_type', 'where', 'label', 'small', 'verbatim', 'evidence_pages')
+_IN_META = ('id', 'wording', 'answer_type', 'where', 'label', 'small', 'verbatim', 'evidence_pages')
 
 def to_sample(
     doc: SyntheticDocument,        # a synthetic document
@@ -182,7 +171,7 @@ def to_sample(
     answerable = question['wording'] != 'unanswerable'
     meta: Meta = dict(dataset='synthetic', doc_id=doc.doc_id, kind=doc.kind, style=doc.style, seed=doc.seed,
                       n_pages=doc.pages, answerable=answerable, evidence_boxes=boxes)
-    meta |= {k: question[k] for k in _KEPT}
+    meta |= {k: question[k] for k in _IN_META}
     return Sample(images=images, question=question['question'], answer=list(question['answers']), meta=meta)
 
 # %% ../../../nbs/synthetic/06_document.ipynb #52210e8c
@@ -206,45 +195,9 @@ def make_samples(
         doc = make_document(kind, doc_seed, style, n_questions=min(n, per_doc), wordings=wordings, **kwargs)
         n -= len(doc.questions)
         dry = 0 if doc.questions else dry + 1
-        for q in doc.questions: yield to_sample(doc, q, SyntheticPages(doc, dpi, **(effects or {})))
-
-# %% ../../../nbs/synthetic/06_document.ipynb #1d51a2fd
-_samples = dict(invoice=('invoice', 43, 1), report=('report', 59, 5), slides=('slides', 7, 6))   # kind, seed, pages
-
-class QuestionRecord(TypedDict):
-    "A question of a sample document, as it is written to a file."
-    file: str
-    question: str
-    answer: list[str]
-    page: Optional[int]   # of the first piece of evidence
-    bbox: Optional[Sequence[float]] # of the first piece of evidence, in 0-1
-    wording: str
-
-def question_records(
-    doc: SyntheticDocument, # a synthetic document
-    file: str          # its name
-) -> Iterator[QuestionRecord]:
-    "The questions of a document as records with page and box of the first piece of evidence."
-    for q in doc.questions:
-        first = q['evidence'][0] if q['evidence'] else None
-        yield QuestionRecord(file=file, question=q['question'], answer=q['answers'], page=first and first['page'],
-                             bbox=first and first['bbox'], wording=q['wording'])
+        for q in doc.questions: yield to_sample(doc, q, synthetic_pages(doc, dpi, **(effects or {})))
 
 # %% ../../../nbs/synthetic/06_document.ipynb #30491377
-def write_samples(
-    folder: Union[str, Path] # where to; made if missing
-) -> list[Path]:             # the files written
-    "Writes invoice.pdf, report.pdf, slides.pdf and questions.jsonl."
-    folder, out, records = Path(folder), [], []
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, (kind, seed, pages) in _samples.items():
-        doc = make_document(kind, seed, pages=pages, conflict=False, n_questions=16)
-        out.append(doc.save(folder/f'{name}.pdf'))
-        records += question_records(doc, f'{name}.pdf')
-    path = folder/'questions.jsonl'
-    path.write_text(''.join(json.dumps(r, ensure_ascii=False) + '\n' for r in records), encoding='utf-8')
-    return [*out, path]
-
 def samples_dir() -> Path:
     "The folder of the sample documents in the package."
     return Path(str(resources.files('cosee')/'samples'))

@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 from typing import Optional, TYPE_CHECKING, TypedDict, Union, Unpack
 from ...utils.boxes import Size
 from ..sample import Sample
-from .document import Effects, SyntheticDocument, SyntheticPages, render, to_sample
+from .document import Effects, SyntheticDocument, render, synthetic_pages, to_sample
 from .kinds import DOCUMENT_TYPES
-from .questions import Asked, Question, questions
+from .questions import Question, ask_within, questions
 from .sheet import Sheet, fit
 from .values import NAMES, STYLES, company, phrases
 from ...pages import load_pages
@@ -71,8 +71,8 @@ class Part(TypedDict):
     "A part of a long document."
     name: str   # what it is about
     kind: str   # key of `DOCUMENT_TYPES`
-    page: int   # its first one
-    pages: int  # how many it has
+    page: int   # its first one; 0 while it is planned
+    pages: int  # how many it has, at first about so many
 
 @dataclass
 class LongDocument(SyntheticDocument):
@@ -83,12 +83,6 @@ class LongDocument(SyntheticDocument):
 PART_KINDS = 'report', 'contract', 'datasheet', 'slides', 'form', 'timetable'
 _part_pages = 3, 6   # least and most
 
-class _Plan(TypedDict):
-    "A part that is to be written."
-    name: str
-    kind: str
-    pages: int   # about so many
-
 def _names(rng: random.Random) -> Iterator[str]:
     "Names of parts, none of which comes twice"
     seen = set()
@@ -98,17 +92,17 @@ def _names(rng: random.Random) -> Iterator[str]:
         seen.add(name)
         yield name
 
-def _plan(rng: random.Random, pages: int) -> list[_Plan]:
+def _plan(rng: random.Random, pages: int) -> list[Part]:
     "Parts that take about so many pages"
     plan, names = [], _names(rng)
     while pages > 0:
         n = min(pages, rng.randint(*_part_pages))
-        plan.append(_Plan(name=next(names), kind=rng.choice(PART_KINDS), pages=n))
+        plan.append(Part(name=next(names), kind=rng.choice(PART_KINDS), page=0, pages=n))
         pages -= n
     return plan
 
 # %% ../../../nbs/synthetic/08_long.ipynb #d11e063a
-def _write_part(canvas: Canvas, planned: _Plan, seed: str, style: str, before: int) -> PartSheet:
+def _write_part(canvas: Canvas, planned: Part, seed: str, style: str, before: int) -> PartSheet:
     "A part, with its entry in the outline"
     rng, document = random.Random(f"{seed}/{planned['name']}"), DOCUMENT_TYPES[planned['kind']]
     name = planned['name']
@@ -148,7 +142,7 @@ def _front(rng: random.Random, style: str, parts: Sequence[Part]) -> _Front:
     return sheet
 
 # %% ../../../nbs/synthetic/08_long.ipynb #f89c5bb0
-def _bind(seed: str, style: str, plan: list[_Plan], known: Sequence[Part]) -> tuple[_Front, list[PartSheet]]:
+def _bind(seed: str, style: str, plan: list[Part], known: Sequence[Part]) -> tuple[_Front, list[PartSheet]]:
     "The whole document, with the parts' pages in its contents as far as they are known"
     front = _front(random.Random(f'{seed}/front'), style, known)
     sheets, before = [], front.page
@@ -161,26 +155,17 @@ def _parts(sheets: Sequence[PartSheet]) -> list[Part]:
     return [Part(name=s.name, kind=s.kind, page=s.before + 1, pages=s.page) for s in sheets]
 
 # %% ../../../nbs/synthetic/08_long.ipynb #f2b2469b
-def _in_part(
-    question: Asked,  # about a part
-    name: str,        # of the part
-    style: str        # 'dev' or 'held_out'
-) -> Asked:
-    "A question about a part, for one who has the whole document before them."
-    text = question['question']
-    stays = style == 'dev' or text.startswith('I ')
-    text = text[:-1] if stays else text[0].lower() + text[1:-1]
-    return {**question, 'question': phrases('in part', style)[0].format(q=text, s=name)}
-
-def _ask(sheets: Sequence[PartSheet], rng: random.Random, n: int, wordings: Collection[str]) -> list[Asked]:
+def _ask(sheets: Sequence[PartSheet], rng: random.Random, n: int, wordings: Collection[str]) -> list[Question]:
     "`n` questions about parts, spread over the document"
-    asked: list[Asked] = []
+    asked: list[Question] = []
     rest = rng.sample(sheets, len(sheets))
     each = -(-n // max(1, len(rest)))
     while rest and len(asked) < n:
         sheet = rest.pop()
         found = questions(sheet, each, keep=wordings)
-        asked += [_in_part(q, sheet.name, sheet.style) for q in found[:n - len(asked)]]
+        for q in found[:n - len(asked)]:
+            text = ask_within(q['question'], 'part', sheet.name, sheet.style)
+            asked.append({**q, 'question': text})
     return asked
 
 # %% ../../../nbs/synthetic/08_long.ipynb #c42d37a5
@@ -199,7 +184,7 @@ def long_document(
     doc_id = f'long-{style}-{seed}-{pages}p'
     rng = random.Random(doc_id)
     plan = _plan(rng, pages - 2)
-    _, sheets = _bind(doc_id, style, plan, [Part(name=p['name'], kind=p['kind'], page=0, pages=0) for p in plan])
+    _, sheets = _bind(doc_id, style, plan, plan)
     front, sheets = _bind(doc_id, style, plan, _parts(sheets))
     asked = [Question(id=f'{doc_id}-q{i}', **q) for i, q in enumerate(_ask(sheets, rng, n_questions, wordings))]
     return _bound(doc_id, seed, front, sheets, asked)
@@ -249,7 +234,7 @@ def _folder() -> TemporaryDirectory: return TemporaryDirectory(prefix='cosee-syn
 
 def _opened(doc: LongDocument, dpi: float, effects: Optional[Effects]) -> Sequence['Image']:
     "Its pages, drawn when they are looked at"
-    if effects: return SyntheticPages(doc, dpi, **effects)
+    if effects: return synthetic_pages(doc, dpi, **effects)
     path = Path(_folder().name) / f'{doc.doc_id}.pdf'
     return load_pages(path if path.exists() else doc.save(path), dpi=dpi)
 

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['SMALL_SIZES', 'SMALL_FONTS', 'RULE', 'PITCH', 'FORMS', 'is_held_out', 'label_words', 'make_small_value', 'Heading',
-           'SmallMark', 'SmallFact', 'SmallAsked', 'SmallQuestion', 'SmallSheet', 'letter_places', 'SmallDocument',
-           'small_document', 'shift', 'small_samples', 'small_sample', 'write_small_sample']
+           'SmallMark', 'SmallFact', 'SmallQuestion', 'SmallSheet', 'letter_places', 'SmallDocument', 'small_document',
+           'shift', 'small_samples']
 
 # %% ../../../nbs/synthetic/07_small.ipynb #c3987711
-import json, random, zlib
+import random, zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any, Optional, TYPE_CHECKING, TypedDict, Union
 from ...utils.boxes import Box
 from ..sample import Sample
-from .document import Effects, SyntheticDocument, question_records, render, to_sample
-from .questions import Asked, Evidence
+from .document import Effects, SyntheticDocument, render, to_sample
+from .questions import Evidence, Question
 from .sheet import Mark, Strip, text_width
 from .values import NAMES
 from ...utils.text import NOT_ANSWERABLE
@@ -140,14 +139,10 @@ class SmallFact(TypedDict):
     label_bbox: Box
     row_bbox: Box   # of the whole line
 
-class SmallAsked(Asked):
+class SmallQuestion(Question):
     "A question about small pages."
     fact: Optional[SmallFact]   # what it asks for
     asked_page: Optional[int]   # the page that it names
-
-class SmallQuestion(SmallAsked):
-    "A question of a small document, with a name."
-    id: str
 
 # %% ../../../nbs/synthetic/07_small.ipynb #455fff74
 class SmallSheet(Strip):
@@ -316,11 +311,11 @@ def _asked(rng: random.Random, label: str, shown: str, page: Optional[int]) -> s
     return rng.choice(FORMS).format(label + (f' on page {page}' if page else ''))
 
 # %% ../../../nbs/synthetic/07_small.ipynb #232bc657
-def _answerable(sheet: SmallSheet, fact: SmallFact) -> SmallAsked:
+def _answerable(sheet: SmallSheet, fact: SmallFact) -> SmallQuestion:
     "A question for a value; it names the page where the label stands on several, and seldom where it does not"
     count = sum(f['label'] == fact['label'] for f in sheet.facts)
     page = fact['page'] if count > 1 or sheet.page > 1 and sheet.rng.random() < .1 else None
-    return SmallAsked(
+    return SmallQuestion(
         question=_asked(sheet.rng, fact['label'], fact['shown'], page), answers=[fact['value']], wording='literal',
         fact=fact, answer_type=fact['type'], where='field', label=fact['label'], small=False, verbatim=True,
         asked_page=page, evidence=[Evidence(page=fact['page'], bbox=fact['row_bbox'])], evidence_pages=[fact['page']])
@@ -333,16 +328,16 @@ def _missing_label(sheet: SmallSheet, labels: Iterator[str]) -> tuple[str, Optio
     stands = any(f['label'] == label and f['page'] == page for f in sheet.facts)
     return (next(labels), None) if stands else (label, page)
 
-def _missing(sheet: SmallSheet, labels: Iterator[str]) -> SmallAsked:
+def _missing(sheet: SmallSheet, labels: Iterator[str]) -> SmallQuestion:
     "A question for what is not there"
     label, page = _missing_label(sheet, labels)
-    return SmallAsked(
+    return SmallQuestion(
         question=_asked(sheet.rng, label, label.capitalize(), page), answers=[NOT_ANSWERABLE],
         wording='unanswerable', fact=None, answer_type='none', where='none', label=label, small=False, verbatim=False,
         asked_page=page, evidence=[], evidence_pages=[])
 
 # %% ../../../nbs/synthetic/07_small.ipynb #c4a0af3e
-def _ask(sheet: SmallSheet, n: int, unanswerable: float, labels: Iterator[str]) -> list[SmallAsked]:
+def _ask(sheet: SmallSheet, n: int, unanswerable: float, labels: Iterator[str]) -> list[SmallQuestion]:
     "Questions on all facts in turn, as often as it takes, and on what is not there"
     out, left = [], []
     for _ in range(n):
@@ -380,17 +375,3 @@ def small_samples(
         if jitter: images = [shift(image, rng.choice(steps), rng.choice(steps)) for image in images]
         yield from (to_sample(doc, q, images) for q in doc.questions[:n])
         n, i = n - len(doc.questions), i + 1
-
-# %% ../../../nbs/synthetic/07_small.ipynb #652755aa
-def small_sample() -> SmallDocument:
-    "The document behind `small.pdf` among the samples."
-    return small_document('sample', 3, 'held_out', lines=(4, 6), n_questions=6, unanswerable=.2)
-
-def write_small_sample(
-    folder: Union[str, Path] # where to
-) -> list[Path]:             # the files written
-    "Writes small.pdf and small.jsonl, its questions."
-    doc, folder = small_sample(), Path(folder)
-    lines = [json.dumps(r) + '\n' for r in question_records(doc, 'small.pdf')]
-    (folder / 'small.jsonl').write_text(''.join(lines), encoding='utf-8')
-    return [doc.save(folder / 'small.pdf'), folder / 'small.jsonl']
