@@ -73,9 +73,9 @@ def small_pages(folder, i, pages, n):
 
 def scans(folder, i, pages, n):
     "A scan of a report, questions about its parts, and the reader of its print."
-    from cosee.datasets.synthetic.long import long_document, scanned
+    from cosee.datasets.synthetic.long import long_document, scan_pdf
     doc, file = long_document(f"focus-{SEED}-{i}", pages, n_questions=n), folder / f"scan-{i}.pdf"
-    file.write_bytes(scanned(doc, 110, noise=.01))
+    file.write_bytes(scan_pdf(doc, 110, noise=.01))
     return load_pages(file, dpi=110), doc.questions, TextExtractor(text_source="ocr")
 
 

@@ -98,10 +98,10 @@ def made(pages, folder):
 
 def scan_of(pages, folder):
     "A scanned document of so many pages, its file and two questions."
-    from cosee.datasets.synthetic.long import scanned
+    from cosee.datasets.synthetic.long import scan_pdf
     doc, _, questions = made(pages, folder)
     file = folder / f"{doc.doc_id}-scan.pdf"
-    file.write_bytes(scanned(doc, 150, noise=.02, blur=.3))
+    file.write_bytes(scan_pdf(doc, 150, noise=.02, blur=.3))
     return file, questions
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['LONG_WORDINGS', 'long_document', 'scanned', 'long_samples']
+__all__ = ['LONG_WORDINGS', 'long_document', 'scan_pdf', 'long_samples']
 
 # %% ../../../nbs/synthetic/08_long.ipynb #7763150c
 import io, random
@@ -23,7 +23,7 @@ from .document import Effects, SyntheticDocument, render, synthetic_pages, to_sa
 from .kinds import DOCUMENT_TYPES
 from .questions import Question, ask_within, questions
 from .sheet import Sheet, fit
-from .values import NAMES, STYLES, company, phrases
+from .values import NAMES, STYLES, company, distinct, phrases
 from ...pages import load_pages
 
 # %% ../../../nbs/synthetic/08_long.ipynb #5a54ca89
@@ -83,18 +83,10 @@ class LongDocument(SyntheticDocument):
 PART_KINDS = 'report', 'contract', 'datasheet', 'slides', 'form', 'timetable'
 _part_pages = 3, 6   # least and most
 
-def _names(rng: random.Random) -> Iterator[str]:
-    "Names of parts, none of which comes twice"
-    seen = set()
-    while True:
-        name = f"{rng.choice(NAMES['stem'])} {rng.choice(NAMES['trade'])} {rng.choice(NAMES['city'])}"
-        if name in seen: continue
-        seen.add(name)
-        yield name
-
 def _plan(rng: random.Random, pages: int) -> list[Part]:
     "Parts that take about so many pages"
-    plan, names = [], _names(rng)
+    words = NAMES['stem'], NAMES['trade'], NAMES['city']
+    plan, names = [], distinct(lambda: ' '.join(map(rng.choice, words)))
     while pages > 0:
         n = min(pages, rng.randint(*_part_pages))
         plan.append(Part(name=next(names), kind=rng.choice(PART_KINDS), page=0, pages=n))
@@ -207,7 +199,7 @@ def _jpeg(image: Image, quality: int) -> io.BytesIO:
     image.save(buffer, 'JPEG', quality=quality)
     return buffer
 
-def scanned(
+def scan_pdf(
     doc: SyntheticDocument,         # a synthetic document
     dpi: float = 150,          # dots per inch
     pages: Optional[Sequence[int]] = None, # page numbers from 1; all if None
@@ -232,7 +224,7 @@ def scanned(
 @cache
 def _folder() -> TemporaryDirectory: return TemporaryDirectory(prefix='cosee-synthetic-')
 
-def _opened(doc: LongDocument, dpi: float, effects: Optional[Effects]) -> Sequence['Image']:
+def _open_pages(doc: LongDocument, dpi: float, effects: Optional[Effects]) -> Sequence['Image']:
     "Its pages, drawn when they are looked at"
     if effects: return synthetic_pages(doc, dpi, **effects)
     path = Path(_folder().name) / f'{doc.doc_id}.pdf'
@@ -254,5 +246,5 @@ def long_samples(
         if n <= 0: return
         doc = long_document(f'{seed}-{i}', pages, style, min(n, per_doc), wordings)
         n -= len(doc.questions)
-        images = _opened(doc, dpi, effects)
+        images = _open_pages(doc, dpi, effects)
         yield from (to_sample(doc, q, images) for q in doc.questions)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['Color', 'Align', 'Where', 'FIELD_LAYOUTS', 'TABLE_LAYOUTS', 'FieldLayout', 'Look', 'Mark', 'FieldEntry', 'Askable',
-           'Fact', 'Details', 'Sheet', 'text_width', 'fit', 'Strip', 'pdf_pages', 'show_boxes', 'tiled']
+           'Fact', 'Sheet', 'text_width', 'fit', 'Strip', 'pdf_pages', 'show_boxes', 'tiled']
 
 # %% ../../../nbs/synthetic/01_sheet.ipynb #628e7825
 import io, random
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Literal, NotRequired, Optional, TYPE_CHECKING, TypedDict, Unpack
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, Literal, NotRequired, Optional, TYPE_CHECKING, TypedDict, cast
 from .values import (
     FieldSpec, LOCALES, Locale, Value, fields_of, make_value, odd_label, phrases)
 from ...utils.boxes import Box, Size, rounded, unit_box
@@ -87,16 +87,6 @@ class Fact(Askable):
     row_label: NotRequired[str]   # head of the column with the names of the rows
     choice: NotRequired[bool]     # an option with a cross?
     conflict: NotRequired[bool]   # does another page state it differently?
-
-class Details(TypedDict, total=False):
-    "What else `Sheet.fact` is told."
-    small: bool
-    row: Optional[str]
-    title: Optional[str]
-    label_bbox: Box
-    row_bbox: Box
-    row_label: str
-    choice: bool
 
 # %% ../../../nbs/synthetic/01_sheet.ipynb #48ecae16
 class Sheet:
@@ -262,7 +252,7 @@ class Sheet:
         entry: FieldEntry,       # whose value stands there
         bbox: Box,               # of the value
         where: Where = 'field',  # in what kind of place
-        **extra: Unpack[Details] # label_bbox, row, row_bbox, title, small, ...: see `Fact`
+        **extra: Any             # label_bbox, row, row_bbox, title, small, ...: see `Fact`
     ):
         "Remembers that the value of `entry` stands in `bbox` of the current page."
         field, value = entry['field'], entry['value']
@@ -271,7 +261,7 @@ class Sheet:
             also=value['also'], key=field['key'], type=field['type'], spec=field['spec'], ask=field['ask'],
             say=field['say'], odd=odd_label(entry['label'], field['quote']), section=self.section, small=False,
             row=None, title=None)
-        self.facts.append({**fact, **extra})
+        self.facts.append(cast(Fact, {**fact, **extra}))
 
     def label(self, label: str) -> str:
         "A label as this document prints it."
@@ -410,102 +400,99 @@ def tiled(
 # %% ../../../nbs/synthetic/01_sheet.ipynb #88681525
 FieldLayout = Callable[[Sheet, list[FieldEntry], float, float], None]
 
+def _rows(
+    sheet: Sheet,
+    entries: list[FieldEntry],
+    n: int,       # entries in a row
+    room: float,  # that a row needs, in points
+    step: float   # from row to row, in points
+) -> Iterator[list[FieldEntry]]:
+    "Rows of entries, each at the cursor"
+    for i in range(0, len(entries), n):
+        sheet.need(room)
+        yield entries[i:i+n]
+        sheet.y += step
+
 def _inline(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Values right behind their labels"
     size = sheet.look['size']
-    for e in entries:
-        sheet.need(2*size)
+    for e, in _rows(sheet, entries, 1, 2*size, 1.7*size):
         indent = text_width(sheet.label(e['label']) + '  ', sheet.font_of_labels, size)
         sheet.put(e, (x, sheet.y), (x + indent, sheet.y), width - indent)
-        sheet.y += 1.7*size
 
 def _columns(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Labels and values in two columns"
     size, font = sheet.look['size'], sheet.look['bold']
     widest = max(text_width(sheet.label(e['label']) + '   ', font, size) for e in entries)
     indent = widest + sheet.rng.randint(4, 40)
-    for e in entries:
-        sheet.need(2*size)
+    for e, in _rows(sheet, entries, 1, 2*size, 1.7*size):
         sheet.put(e, (x, sheet.y), (x + indent, sheet.y), width - indent)
-        sheet.y += 1.7*size
 
 # %% ../../../nbs/synthetic/01_sheet.ipynb #67e12cc1
 def _above(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Labels above their values, two or three to a row"
     size, n = sheet.look['size'], 2 if width < 380 else 3
     step = width/n
-    for i in range(0, len(entries), n):
-        sheet.need(3.4*size)
-        for j, e in enumerate(entries[i:i+n]):
+    for row in _rows(sheet, entries, n, 3.4*size, 3.3*size):
+        for j, e in enumerate(row):
             left = x + j*step
             label_size = fit(sheet.label(e['label']), sheet.look['bold'], .8*size, step - 8)
             sheet.put(e, (left, sheet.y), (left, sheet.y + 1.25*size), step - 10, label_size)
-        sheet.y += 3.3*size
 
 def _leaders(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Dots from the label to the value at the right"
     size, font, width = sheet.look['size'], sheet.look['font'], min(width, sheet.rng.randint(280, 420))
-    for e in entries:
-        sheet.need(2*size)
+    for e, in _rows(sheet, entries, 1, 2*size, 1.75*size):
         label_bbox = sheet.put(e, (x, sheet.y), (x + width, sheet.y), .55*width, align='right')
         start, end = label_bbox[2]*sheet.w + 4, sheet.facts[-1]['bbox'][0]*sheet.w - 4
         dots = '.' * max(0, int((end - start)/text_width('.', font, size)))
         if dots:
             sheet.text(end, sheet.y, dots, size, font, (.5, .5, .5), align='right')
             sheet.marks.pop()   # nobody reads dots
-        sheet.y += 1.75*size
 
 # %% ../../../nbs/synthetic/01_sheet.ipynb #4b47a273
 def _boxed(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Boxes of a form, the label in small letters above the value"
     size, n = sheet.look['size'], 2 if width < 380 else sheet.rng.choice([2, 3])
     step = width/n
-    for i in range(0, len(entries), n):
-        sheet.need(3.6*size)
-        for j, e in enumerate(entries[i:i+n]):
+    for row in _rows(sheet, entries, n, 3.6*size, 3.1*size):
+        for j, e in enumerate(row):
             left = x + j*step
             sheet.rect(left, sheet.y - 3, step, 3.1*size, stroke=(.3, .3, .3))
             label_size = fit(sheet.label(e['label']), sheet.look['bold'], .72*size, step - 8)
             sheet.put(e, (left + 4, sheet.y), (left + 8, sheet.y + 1.25*size), step - 14, label_size)
-        sheet.y += 3.1*size
     sheet.y += 6
 
 # %% ../../../nbs/synthetic/01_sheet.ipynb #0e0e0564
 def _banded(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Labels end and values begin in the middle, every second row on grey"
     size, middle, font = sheet.look['size'], x + .45*width, sheet.font_of_labels
-    for i, e in enumerate(entries):
-        sheet.need(2.2*size)
+    for i, (e,) in enumerate(_rows(sheet, entries, 1, 2.2*size, 1.9*size)):
         label = sheet.label(e['label'])
         label_size = fit(label, font, size, .45*width - 10)
         if i % 2 == 0: sheet.rect(x, sheet.y - 3, width, 1.9*size, fill=(.92, .93, .95))
         left = middle - 8 - text_width(label, font, label_size)
         sheet.put(e, (left, sheet.y), (middle + 8, sheet.y), .53*width - 10, label_size)
-        sheet.y += 1.9*size
     sheet.y += 4
 
 def _underline(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Values on lines to write on"
     size = sheet.look['size']
-    for e in entries:
-        sheet.need(2.6*size)
+    for e, in _rows(sheet, entries, 1, 2.6*size, 2.2*size):
         label_bbox = sheet.put(e, (x, sheet.y), (x + .4*width, sheet.y), .55*width)
         left, y = max(label_bbox[2]*sheet.w + 3, x + .38*width), sheet.y + 1.25*size
         sheet.line(left, y, x + width, y, (.5, .5, .5), .5)
-        sheet.y += 2.2*size
 
 # %% ../../../nbs/synthetic/01_sheet.ipynb #0d6b88b1
 def _two_up(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Two fields to a row"
     size, bold, step = sheet.look['size'], sheet.look['bold'], width/2
-    for i in range(0, len(entries), 2):
-        sheet.need(2*size)
-        for j, e in enumerate(entries[i:i+2]):
+    for row in _rows(sheet, entries, 2, 2*size, 1.9*size):
+        for j, e in enumerate(row):
             left, label = x + j*step, sheet.label(e['label']) + ' '
             label_size = fit(label, bold, size, .5*step)
             indent = text_width(label, bold, label_size) + 3
             sheet.put(e, (left, sheet.y), (left + indent, sheet.y), step - indent - 14, label_size)
-        sheet.y += 1.9*size
 
 # %% ../../../nbs/synthetic/01_sheet.ipynb #3e63a07f
 _layouts: dict[str, FieldLayout] = dict(

@@ -22,7 +22,7 @@ from ..sample import Sample
 from .document import Effects, SyntheticDocument, render, to_sample
 from .questions import Evidence, Question
 from .sheet import Mark, Strip, text_width
-from .values import NAMES
+from .values import NAMES, distinct
 from ...utils.text import NOT_ANSWERABLE
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -248,15 +248,6 @@ def _fill(sheet: SmallSheet, labels: Iterator[str], lines: int, again: Optional[
         sheet.facts.append(sheet.row(label, *_fitting_value(sheet, label)))
     return heading
 
-def _labels(rng: random.Random, style: str) -> Iterator[str]:
-    "Labels, none of which comes twice"
-    seen = set()
-    while True:
-        label = _make_label(rng, style)
-        if label in seen: continue
-        seen.add(label)
-        yield label
-
 # %% ../../../nbs/synthetic/07_small.ipynb #4f61093c
 @dataclass
 class SmallDocument(SyntheticDocument):
@@ -297,7 +288,7 @@ def small_document(
     doc_id = f'small-{style}-{seed}' + (f'-{pages}p' if pages else '')
     rng = random.Random(doc_id)
     sheet = SmallSheet(rng, style, rng.choice(SMALL_SIZES), fonts)
-    n, labels = pages or rng.randint(1, 6), _labels(rng, style)
+    n, labels = pages or rng.randint(1, 6), distinct(lambda: _make_label(rng, style))
     heads = _write_pages(sheet, labels, n, lines, repeats)
     drawn = _ask(sheet, n_questions, unanswerable, labels)
     asked = [SmallQuestion(id=f'{doc_id}-q{i}', **q) for i, q in enumerate(drawn)]
