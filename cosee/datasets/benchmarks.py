@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union, cast
 from ..utils.boxes import Box, Size, check_bbox
 from .records import (
-    DataError, Images, Located, Record, check_image, field_of, first_of, image_bytes, inside, listed, page_numbers,
+    DataError, Images, Located, Record, check_image, field_of, first_of, image_bytes, inside, parse_list, page_numbers,
     parquet_files, pdf_images, read_json, read_jsonl, read_parquet, whole_number)
 from .sample import Layout, Meta, PageBox, Sample
 from ..pages import Pages, page_sizes
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def _first_dir(root: Path, *names: str) -> Optional[Path]:
     return next((root / n for n in names if (root / n).is_dir()), None)
 
-def _numbered(found: Iterable[Located]) -> Iterator[Located]:
+def _number_records(found: Iterable[Located]) -> Iterator[Located]:
     "Records that know their number, which serves as their id"
     for n, (where, rec) in enumerate(found): yield where, rec if isinstance(rec, DataError) else {**rec, 'n': n}
 
@@ -66,7 +66,7 @@ def _dude_box(box: Any, where: str, pages: int, base: int) -> tuple[int, Box]:
 
 def _dude_boxes(rec: Record, where: str, images: Sequence['Image'], base: int) -> list[PageBox]:
     "Boxes of the answers, flattened, in 0-1; those without area on the page are left out"
-    groups = [listed(group or [], where, _BOXES) for group in listed(rec.get(_BOXES) or [], where, _BOXES)]
+    groups = [parse_list(group or [], where, _BOXES) for group in parse_list(rec.get(_BOXES) or [], where, _BOXES)]
     out = []
     for page, (x0, y0, x1, y1) in (_dude_box(box, where, len(images), base) for group in groups for box in group):
         if not (x0 < x1 and y0 < y1): continue
@@ -85,7 +85,7 @@ def _dude_sample(rec: Record, where: str, images: Sequence['Image'], base: int) 
     meta: Meta = dict(id=field_of(rec, 'questionId', str, where), doc_id=rec['docId'], answer_type=kind,
                       answer_form=_SEVERAL)
     if boxes: meta.update(evidence_boxes=boxes, evidence_pages=sorted({b['page'] for b in boxes}))
-    if others := rec.get('answers_variants'): meta['answers_variants'] = listed(others, where, 'answers_variants')
+    if others := rec.get('answers_variants'): meta['answers_variants'] = parse_list(others, where, 'answers_variants')
     if kind and (kind == 'not-answerable' or all(map(means_none, answers))):
         answers, meta['answerable'] = [NOT_ANSWERABLE], False
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=answers, meta=meta)
@@ -116,7 +116,7 @@ def _mmlongbench_sample(rec: Record, where: str, images: Sequence['Image']) -> S
     kind = rec.get('answer_format')
     meta: Meta = dict(id=rec['n'], doc_id=rec['doc_id'], doc_type=rec.get('doc_type'), answer_format=kind,
                       evidence_pages=page_numbers(rec.get('evidence_pages', []), where, 'evidence_pages'),
-                      evidence_sources=listed(rec.get('evidence_sources', []), where, 'evidence_sources'),
+                      evidence_sources=parse_list(rec.get('evidence_sources', []), where, 'evidence_sources'),
                       answerable=kind != 'None')
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=str(rec.get('answer', '')),
                   meta=meta)
@@ -130,7 +130,7 @@ def mmlongbench(
     files, home = parquet_files(root, split), _first_dir(root, 'data/documents', 'documents') or root
     path = None if files else first_of(root, 'data/samples.json', 'samples.json', what='MMLongBench-Doc questions')
     def records() -> Iterator[Located]:
-        return _numbered(read_json(path, None) if path else read_parquet(files, ('doc_id', 'question')))
+        return _number_records(read_json(path, None) if path else read_parquet(files, ('doc_id', 'question')))
     def to_sample(rec: Record, where: str) -> Sample:
         name = str(home.relative_to(root) / field_of(rec, 'doc_id', str, where))
         return _mmlongbench_sample(rec, where, pdf_images(inside(root, name, where, 'doc_id'), where))
@@ -156,7 +156,7 @@ def _one_page_sample(rec: Record, where: str, image: Union[Path, bytes], doc: An
     meta: Meta = dict(id=whole_number(rec.get('questionId'), where, 'questionId'), doc_id=str(doc), evidence_pages=[1])
     meta.update({k: rec[k] for k in _KEEP if rec.get(k) is not None})
     return Sample(images=Images([image], where), question=field_of(rec, 'question', str, where),
-                  answer=[str(a) for a in listed(answers, where, 'answers')] if answers else [], meta=meta)
+                  answer=[str(a) for a in parse_list(answers, where, 'answers')] if answers else [], meta=meta)
 
 # %% ../../nbs/datasets/05_benchmarks.ipynb #d5e95742
 def _page_file(root: Path, form: _OnePage, name: str, where: str) -> Path:
@@ -207,7 +207,7 @@ def infographicvqa(
 # %% ../../nbs/datasets/05_benchmarks.ipynb #17828708
 def _turns(rec: Record, where: str) -> tuple[str, str]:
     "The last question of a conversation behind all that came before it, and its answer"
-    questions, answers = listed(rec['Question'], where, 'Question'), listed(rec['Answer'], where, 'Answer')
+    questions, answers = parse_list(rec['Question'], where, 'Question'), parse_list(rec['Answer'], where, 'Answer')
     if not questions or len(questions) != len(answers):
         raise DataError(f'{where}: {len(questions)} questions and {len(answers)} answers')
     before = [f'Earlier question: {q}\nEarlier answer: {a}' for q, a in zip(questions[:-1], answers[:-1], strict=True)]
@@ -220,7 +220,7 @@ def year_flags(
     where: str   # for the error
 ) -> list[str]:  # 'YES' or 'NO', one or more
     "Of which values of the answer a year must be exact; 'NO' where nothing is said."
-    flags = [str(f) for f in listed(rec.get('Year') or ['NO'], where, 'Year')]
+    flags = [str(f) for f in parse_list(rec.get('Year') or ['NO'], where, 'Year')]
     return flags[-1:] if rec.get('Question Type') == 'Conversational' else flags
 
 def chartqapro(
@@ -236,16 +236,16 @@ def chartqapro(
                           year_flag=year_flags(rec, where), evidence_pages=[1])
         images = Images([image_bytes(rec.get('image'), where, 'image')], where)
         return Sample(images=images, question=question, answer=answer, meta=meta)
-    return (lambda: _numbered(read_parquet(files, ('Question', 'Answer', 'image')))), to_sample
+    return (lambda: _number_records(read_parquet(files, ('Question', 'Answer', 'image')))), to_sample
 
 # %% ../../nbs/datasets/05_benchmarks.ipynb #964723e6
 def _all_questions(rec: Record, where: str) -> Iterator[Sample]:
     "All questions about a document; they share its pages"
-    pages = [image_bytes(cell, where, 'document') for cell in listed(rec.get('document'), where, 'document')]
+    pages = [image_bytes(cell, where, 'document') for cell in parse_list(rec.get('document'), where, 'document')]
     images, known = Images(pages, where), rec.get('answers') or {}
     answers = dict(zip(known.get('question_id') or [], known.get('answer') or [], strict=False))
     asked = field_of(rec, 'questions', dict, where)
-    ids, texts = (listed(asked.get(k), where, 'questions') for k in ('question_id', 'question'))
+    ids, texts = (parse_list(asked.get(k), where, 'questions') for k in ('question_id', 'question'))
     if len(ids) != len(texts): raise DataError(f'{where}: {len(ids)} ids for {len(texts)} questions')
     for id, text in zip(ids, texts, strict=True):
         meta: Meta = dict(id=id, doc_id=rec.get('doc_id'), doc_category=rec.get('doc_category'))
@@ -337,7 +337,7 @@ def _page_range(rec: Record, where: str) -> tuple[int, int]:
 def _stretch(root: Path, rec: Record, where: str) -> Union[Images, Pages]:
     "The pages that are shown, from images or from the PDF"
     first, last = _page_range(rec, where)
-    names = [str(name) for name in listed(rec.get('images') or [], where, 'images')]
+    names = [str(name) for name in parse_list(rec.get('images') or [], where, 'images')]
     found = [_find_file(root, _PNG_HOMES, name, 3) for name in names]
     if found and all(found) and len(found) == last - first + 1:
         paths = [inside(root, name, where, 'images') for name in found if name]
@@ -381,7 +381,7 @@ def _region(evidence: Any, where: str, sizes: Sequence[Size]) -> Optional[PageBo
     if not isinstance(evidence, dict): raise DataError(f"{where}: field 'evidences': no object: {evidence!r:.60}")
     page = whole_number(evidence.get('page'), where, 'page')
     if not 1 <= page <= len(sizes): raise DataError(f"{where}: field 'evidences': page {page} of {len(sizes)}")
-    box, (w, h) = listed(evidence.get('bbox'), where, 'bbox'), sizes[page - 1]
+    box, (w, h) = parse_list(evidence.get('bbox'), where, 'bbox'), sizes[page - 1]
     if len(box) != 4 or not all(isinstance(x, (int, float)) for x in box):
         raise DataError(f"{where}: field 'bbox' should be four numbers, not {str(box)[:60]!r}")
     try: return PageBox(page=page, bbox=check_bbox((box[0] / w, box[1] / h, box[2] / w, box[3] / h), (1, 1)))

@@ -34,7 +34,7 @@ class Part(BaseModel):
 
 def _values(found: Any) -> list[Any]: return list(found) if isinstance(found, (list, tuple)) else [found]
 
-def _kept(sample: Sample, part: Part) -> bool:
+def _is_wanted(sample: Sample, part: Part) -> bool:
     "Is a question among those that a part asks?"
     if part.most_pages and len(sample['images']) > part.most_pages: return False
     return all(all(v in allowed for v in _values(sample['meta'].get(field))) for field, allowed in part.where.items())
@@ -56,18 +56,18 @@ def _in_split(
     wanted = SPLITS[split]
     return wanted is None or hash_of(PurePosixPath(document).name) % 3 == wanted
 
-def _drawn(samples: Iterator[Sample], part: Part, split: str) -> list[list[Sample]]:
+def _draw_documents(samples: Iterator[Sample], part: Part, split: str) -> list[list[Sample]]:
     "The questions of a part, document by document"
     by: dict[str, list[Sample]] = {}
     for s in samples:
         doc = str(s['meta'].get('doc_id', s['meta']['id']))
-        if _in_split(doc, split) and _kept(s, part): by.setdefault(doc, []).append(s)
+        if _in_split(doc, split) and _is_wanted(s, part): by.setdefault(doc, []).append(s)
     docs = sorted(by, key=lambda d: hash_of('sample', d))[part.skip_documents:][:part.documents]
     ranked = (sorted(by[d], key=lambda s: hash_of('question', s['meta']['id'])) for d in docs)
     return [own[part.skip_questions:][:part.questions] for own in ranked]
 
 # %% ../../nbs/datasets/12_mixture.ipynb #487d2701
-def _named(sample: Sample, part: Part) -> Sample:
+def _rename(sample: Sample, part: Part) -> Sample:
     "A question under names that are its own among all parts"
     meta = sample['meta']
     doc = str(meta.get('doc_id', meta['id']))
@@ -91,17 +91,17 @@ class Mixture:
 
     def __repr__(self) -> str: return f"Mixture({', '.join(p.name for p in self.parts)}; {self.split!r})"
 
-    def _asked(self, part: Part) -> list[list[Sample]]:
+    def _samples_of(self, part: Part) -> list[list[Sample]]:
         root = self.root / (part.root or part.name) if self.root else part.root
         try: opened = self.load(part.name, part.split, root, self.errors, **part.options)
         except (UnknownName, TypeError) as e: raise DataError(f'mixture: part {part.name!r}: {e}') from None
-        drawn = _drawn(iter(opened), part, self.split)
+        drawn = _draw_documents(iter(opened), part, self.split)
         self.skipped += getattr(opened, 'skipped', [])
-        return [[_named(s, part) for s in own] for own in drawn]
+        return [[_rename(s, part) for s in own] for own in drawn]
 
     def __iter__(self) -> Iterator[Sample]:
         self.skipped = []
-        for row in zip_longest(*map(self._asked, self.parts), fillvalue=[]):
+        for row in zip_longest(*map(self._samples_of, self.parts), fillvalue=[]):
             for own in row: yield from own
 
 # %% ../../nbs/datasets/12_mixture.ipynb #ec5194e5

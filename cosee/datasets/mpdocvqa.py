@@ -9,7 +9,7 @@ __all__ = ['mpdocvqa', 'load_mpdocvqa_split', 'build_dev_subset', 'Sample']
 from pathlib import Path
 from typing import Any
 from .records import (
-    DataError, Images, Record, check_image, field_of, image_bytes, inside, listed, parquet_files, read_json,
+    DataError, Images, Record, check_image, field_of, image_bytes, inside, parse_list, parquet_files, read_json,
     read_parquet, whole_number)
 from .sample import Layout, Meta, Sample
 
@@ -29,7 +29,7 @@ def _sample(rec: Record, where: str, images: Images, page_ids: list[Any]) -> Sam
         raise DataError(f"{where}: {len(images)} images for {len(page_ids)} entries of 'page_ids'")
     if rec.get('answer_page_idx') not in _NONE: meta['evidence_pages'] = [_answer_page(rec, where, len(page_ids))]
     answers = rec.get('answers')
-    answers = [str(a) for a in listed(answers, where, 'answers')] if answers not in (None, '') else []
+    answers = [str(a) for a in parse_list(answers, where, 'answers')] if answers not in (None, '') else []
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=answers, meta=meta)
 
 # %% ../../nbs/datasets/03_mpdocvqa.ipynb #31bd91f1
@@ -48,7 +48,7 @@ def _from_parquet(files: list[Path]) -> Layout:
     def to_sample(rec: Record, where: str) -> Sample:
         names = [f'image_{i}' for i in range(1, 21)]
         data = [image_bytes(rec[n], where, n) for n in names if rec.get(n)]
-        return _sample(rec, where, Images(data, where), listed(rec.get('page_ids'), where, 'page_ids'))
+        return _sample(rec, where, Images(data, where), parse_list(rec.get('page_ids'), where, 'page_ids'))
     return (lambda: read_parquet(files, _COLUMNS)), to_sample
 
 # %% ../../nbs/datasets/03_mpdocvqa.ipynb #2fad95d6

@@ -8,16 +8,16 @@ from ..utils.registry import need
 
 # %% auto #0
 __all__ = ['Source', 'T', 'Options', 'DataError', 'OutsideError', 'Images', 'field_of', 'inside', 'check_image', 'read_jsonl',
-           'read_json', 'open_parquet', 'read_parquet', 'listed', 'whole_number', 'page_numbers', 'parquet_files',
-           'first_of', 'image_bytes', 'pdf_images']
+           'read_json', 'read_object', 'open_parquet', 'read_parquet', 'parse_list', 'whole_number', 'page_numbers',
+           'parquet_files', 'first_of', 'image_bytes', 'pdf_images']
 
 # %% ../../nbs/datasets/00_records.ipynb #29760721
-import ast, json, re
+import ast, gzip, json, re, zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, Optional, TYPE_CHECKING, TypeVar, Union, overload
+from typing import Any, BinaryIO, Optional, TYPE_CHECKING, TypeVar, Union, cast, overload
 from ..utils.boxes import Size
 from ..utils.files import PathError, inside as path_inside
 from ..pages import PageError, Pages, kept, open_image, page_sizes, load_pages
@@ -122,7 +122,7 @@ def _problem(source: Union[str, bytes]) -> str:
 
 # %% ../../nbs/datasets/00_records.ipynb #9c66ff5e
 @lru_cache(maxsize=4096)
-def _checked(path: str, size: int, mtime: int) -> str:
+def _image_problem(path: str, size: int, mtime: int) -> str:
     "'' if the image file is sound, else what is wrong with it"
     with open(path, 'rb') as f:
         head = f.read(16)
@@ -138,33 +138,36 @@ def check_image(
     if isinstance(source, bytes): problem = '' if _whole(source[:16], source[-64:]) else _problem(source)
     else:
         stat = source.stat()
-        problem = _checked(str(source), stat.st_size, stat.st_mtime_ns)
+        problem = _image_problem(str(source), stat.st_size, stat.st_mtime_ns)
     if problem: raise DataError(f'{where}: field {field!r}: {problem}')
 
 # %% ../../nbs/datasets/00_records.ipynb #076729dd
 @contextmanager
 def _open_file(path: Path) -> Iterator[BinaryIO]:
-    try: f = path.open('rb')
-    except OSError as e: raise DataError(f'{path}: cannot be read ({e.strerror})') from None
-    with f: yield f
+    try:
+        with gzip.open(path) if path.suffix == '.gz' else path.open('rb') as f: yield cast(BinaryIO, f)
+    except OSError as e: raise DataError(f'{path}: cannot be read ({e.strerror or e})') from None
 
 def _object(found: Any, where: str) -> Union[Record, DataError]:
     if isinstance(found, dict): return found
     return DataError(f'{where}: expected an object, not {type(found).__name__}')
 
-def _parsed(line: bytes, where: str) -> Union[Record, DataError]:
+def _parse_line(line: bytes, where: str) -> Union[Record, DataError]:
     try: return _object(json.loads(line), where)
     except (ValueError, RecursionError) as e: return DataError(f'{where}: broken JSON ({str(e)[:80]})')
 
 def read_jsonl(
-    path: Union[str, Path] # JSON Lines file, UTF-8
+    path: Union[str, Path] # JSON Lines file, UTF-8; it may be compressed (.gz)
 ) -> Iterator[Located]:    # file and line, and the object
     "Objects of a JSON Lines file, blank lines passed over; raises DataError where there is no such file."
-    path = Path(path)
+    path, n = Path(path), 0
     with _open_file(path) as f:
-        for n, line in enumerate(f, 1):
-            where = f'{path.name}, line {n}'
-            if line.strip(): yield where, _parsed(line, where)
+        try:
+            for n, line in enumerate(f, 1):
+                where = f'{path.name}, line {n}'
+                if line.strip(): yield where, _parse_line(line, where)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as e:
+            raise DataError(f'{path.name}: cannot be read behind line {n} ({str(e)[:80]})') from None
 
 # %% ../../nbs/datasets/00_records.ipynb #b511fd7b
 _BOM = b'\xef\xbb\xbf'
@@ -190,6 +193,18 @@ def read_json(
         except (ijson.JSONError, UnicodeDecodeError) as e:
             raise DataError(f'{path.name}: broken JSON after record {n} ({" ".join(str(e).split())[:80]})') from None
     if not n: raise DataError(f'{path.name}: no list of records' + (f' under {key!r}' if key else ''))
+
+def read_object(
+    path: Path,    # a small JSON file
+    where: str = ''# how errors name it; its file name if empty
+) -> Record:
+    "The object in a JSON file; raises DataError where there is none."
+    where = where or path.name
+    try: found = _object(json.loads(path.read_text(encoding='utf-8-sig')), where)
+    except (OSError, ValueError, RecursionError) as e:
+        raise DataError(f'{where}: broken JSON ({str(e)[:80]})') from None
+    if isinstance(found, DataError): raise found
+    return found
 
 # %% ../../nbs/datasets/00_records.ipynb #030cb6a6
 def open_parquet(
@@ -221,7 +236,7 @@ def read_parquet(
             for n, rec in enumerate(rows, 1): yield f'{path.name}, row {n}', rec
 
 # %% ../../nbs/datasets/00_records.ipynb #41121e27
-def listed(
+def parse_list(
     value: Any,  # a list, or one as text
     where: str,  # file and row, for the error
     field: str   # of the record
@@ -252,7 +267,7 @@ def page_numbers(
     field: str   # of the record
 ) -> list[int]:
     "A list of whole numbers, either of which may be written as text; raises DataError if it is none."
-    return [whole_number(page, where, field) for page in listed(value, where, field)]
+    return [whole_number(page, where, field) for page in parse_list(value, where, field)]
 
 # %% ../../nbs/datasets/00_records.ipynb #1da4ad0b
 def parquet_files(
