@@ -34,11 +34,19 @@ def drawn(images):
     return digest(*(part for image in images for part in (list(image.size), image.tobytes())))
 
 
+def told(doc):
+    "What is recorded of a document, but for its pixels."
+    return dict(document=doc.doc_id, pages=doc.pages, pdf=digest(doc.pdf), questions=digest(doc.questions),
+                facts=digest(doc.facts), marks=digest(doc.marks))
+
+
 def row(doc, dpi, **effects):
     "One document as it is recorded."
     from cosee.datasets.synthetic.document import render
-    return dict(document=doc.doc_id, pages=doc.pages, pdf=digest(doc.pdf), questions=digest(doc.questions),
-                facts=digest(doc.facts), marks=digest(doc.marks), drawn=drawn(render(doc, dpi, **effects)))
+    return told(doc) | dict(drawn=drawn(render(doc, dpi, **effects)))
+
+
+def recorded(): return [json.loads(line) for line in RECORD.read_text().splitlines()]
 
 
 def write_samples(folder):
@@ -99,14 +107,13 @@ def rows():
     yield from samples()
 
 
-def differing(recorded=None):
+def differing():
     "Names of what differs from the record; of other versions than the record's, pixels are not compared."
-    recorded = recorded or [json.loads(line) for line in RECORD.read_text().splitlines()]
-    found = list(rows())
-    skip = set() if found[0] == recorded[0] else {"drawn"}
-    names = [r.get("document") or r.get("sample") for r in recorded]
+    before, found = recorded(), list(rows())
+    skip = set() if found[0] == before[0] else {"drawn"}
+    names = [r.get("document") or r.get("sample") for r in before]
     if names != [r.get("document") or r.get("sample") for r in found]: return ["the documents themselves"]
-    return [f"{name}: {key}" for name, a, b in zip(names[1:], recorded[1:], found[1:])
+    return [f"{name}: {key}" for name, a, b in zip(names[1:], before[1:], found[1:])
             for key in a if a[key] != b[key] and key not in skip]
 
 

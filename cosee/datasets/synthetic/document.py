@@ -93,8 +93,8 @@ def make_document(
     sheet = _sheet_of(kind, style, doc_id, pages, small_print)
     if conflict is None: conflict = sheet.rng.random() < .2 and kind != 'receipt' and small_print != 'only'
     clash = contradict(sheet) if conflict else None
-    asked = questions(sheet, n_questions, clash, small_print, wordings)
-    asked = [Question(id=f'{doc_id}-q{i}', **q) for i, q in enumerate(asked)]
+    drawn = questions(sheet, n_questions, clash, small_print, wordings)
+    asked: list[Question] = [{**q, 'id': f'{doc_id}-q{i}'} for i, q in enumerate(drawn)]
     return SyntheticDocument(doc_id, kind, seed, style, sheet.page, sheet.done(), asked, sheet.facts, sheet.marks)
 
 # %% ../../../nbs/synthetic/06_document.ipynb #21c17127

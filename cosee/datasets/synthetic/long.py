@@ -178,7 +178,8 @@ def long_document(
     plan = _plan(rng, pages - 2)
     _, sheets = _bind(doc_id, style, plan, plan)
     front, sheets = _bind(doc_id, style, plan, _parts(sheets))
-    asked = [Question(id=f'{doc_id}-q{i}', **q) for i, q in enumerate(_ask(sheets, rng, n_questions, wordings))]
+    drawn = _ask(sheets, rng, n_questions, wordings)
+    asked: list[Question] = [{**q, 'id': f'{doc_id}-q{i}'} for i, q in enumerate(drawn)]
     return _bound(doc_id, seed, front, sheets, asked)
 
 # %% ../../../nbs/synthetic/08_long.ipynb #86f2d0eb

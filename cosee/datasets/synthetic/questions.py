@@ -11,7 +11,7 @@ import random, re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any, Literal, NotRequired, Optional, TypedDict, Union
+from typing import Any, Literal, NotRequired, Optional, TypedDict, Union, cast
 from .kinds import Conflict
 from .prose import in_sentence, is_plural
 from .sheet import Askable, Fact, FieldEntry, Sheet
@@ -30,7 +30,7 @@ class Evidence(TypedDict):
 
 class Question(TypedDict):
     "A question about a document, with what is known about its answer."
-    id: NotRequired[str]     # once it belongs to a document
+    id: str                  # empty until it belongs to a document
     question: str
     answers: list[str]       # right ones, the printed one first
     wording: str             # one of `WORDINGS`
@@ -62,10 +62,10 @@ def question(
     evidence = [Evidence(page=f['page'], bbox=list(f['bbox']), text=f['value']) for f in facts]
     kind, where, label, row = _about(facts)
     asked = Question(
-        question=text, answers=list(dict.fromkeys(answers)), wording=wording, answer_type=kind, where=where,
+        id='', question=text, answers=list(dict.fromkeys(answers)), wording=wording, answer_type=kind, where=where,
         label=label, row=row, small=any(f['small'] for f in facts), verbatim=bool(facts), evidence=evidence,
         evidence_pages=sorted({e['page'] for e in evidence}))
-    return {**asked, **changes}
+    return cast(Question, {**asked, **changes})
 
 # %% ../../../nbs/synthetic/05_questions.ipynb #116bc889
 _role = re.compile(r'\b(manager|director|author|lead|presenter|speaker|owner|contact|head|officer|cashier|rep'

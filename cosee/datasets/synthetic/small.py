@@ -291,7 +291,7 @@ def small_document(
     n, labels = pages or rng.randint(1, 6), distinct(lambda: _make_label(rng, style))
     heads = _write_pages(sheet, labels, n, lines, repeats)
     drawn = _ask(sheet, n_questions, unanswerable, labels)
-    asked = [SmallQuestion(id=f'{doc_id}-q{i}', **q) for i, q in enumerate(drawn)]
+    asked: list[SmallQuestion] = [{**q, 'id': f'{doc_id}-q{i}'} for i, q in enumerate(drawn)]
     return SmallDocument(doc_id, 'small', seed, style, n, sheet.done(), asked, sheet.facts, sheet.marks, heads)
 
 # %% ../../../nbs/synthetic/07_small.ipynb #554a6efb
@@ -307,9 +307,10 @@ def _answerable(sheet: SmallSheet, fact: SmallFact) -> SmallQuestion:
     count = sum(f['label'] == fact['label'] for f in sheet.facts)
     page = fact['page'] if count > 1 or sheet.page > 1 and sheet.rng.random() < .1 else None
     return SmallQuestion(
-        question=_asked(sheet.rng, fact['label'], fact['shown'], page), answers=[fact['value']], wording='literal',
-        fact=fact, answer_type=fact['type'], where='field', label=fact['label'], small=False, verbatim=True,
-        asked_page=page, evidence=[Evidence(page=fact['page'], bbox=fact['row_bbox'])], evidence_pages=[fact['page']])
+        id='', question=_asked(sheet.rng, fact['label'], fact['shown'], page), answers=[fact['value']],
+        wording='literal', fact=fact, answer_type=fact['type'], where='field', label=fact['label'], small=False,
+        verbatim=True, asked_page=page, evidence_pages=[fact['page']],
+        evidence=[Evidence(page=fact['page'], bbox=fact['row_bbox'])])
 
 def _missing_label(sheet: SmallSheet, labels: Iterator[str]) -> tuple[str, Optional[int]]:
     "A label that stands nowhere, or does not stand on the page that comes with it"
@@ -323,7 +324,7 @@ def _missing(sheet: SmallSheet, labels: Iterator[str]) -> SmallQuestion:
     "A question for what is not there"
     label, page = _missing_label(sheet, labels)
     return SmallQuestion(
-        question=_asked(sheet.rng, label, label.capitalize(), page), answers=[NOT_ANSWERABLE],
+        id='', question=_asked(sheet.rng, label, label.capitalize(), page), answers=[NOT_ANSWERABLE],
         wording='unanswerable', fact=None, answer_type='none', where='none', label=label, small=False, verbatim=False,
         asked_page=page, evidence=[], evidence_pages=[])
 
