@@ -50,7 +50,7 @@ def checksum(path) -> str: return hashlib.sha256(Path(path).read_bytes()).hexdig
 
 def drawn(name, folder, args) -> dict:
     "File -> its pages and gold values, of the documents that are drawn"
-    from cosee.datasets.core import load
+    from cosee.datasets.registry import load
     from cosee.fields.official import official_golds
     loader, split = SETS[name]
     by_file = defaultdict(list)

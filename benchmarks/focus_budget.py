@@ -64,7 +64,7 @@ ROLES = {"tiny": ["detail_reader", "cross_checker"], "ocr": ["scanner", "detail_
 
 def small_pages(folder, i, pages, n):
     "A document of small pages, questions that name no page, and its print."
-    from cosee.datasets.made.small import small_document
+    from cosee.datasets.synthetic.small import small_document
     doc = small_document(f"focus-{SEED}-{i}", pages, n_questions=2 * n, repeats=0., unanswerable=0.)
     plain = [q for q in doc.questions if not q["asked_page"]]
     pages = load_pages(doc.save(folder / f"{doc.doc_id}.pdf"), dpi=72)
@@ -73,9 +73,9 @@ def small_pages(folder, i, pages, n):
 
 def scans(folder, i, pages, n):
     "A scan of a report, questions about its parts, and the reader of its print."
-    from cosee.datasets.made.long import long_document, scanned
+    from cosee.datasets.synthetic.long import long_document, scan_pdf
     doc, file = long_document(f"focus-{SEED}-{i}", pages, n_questions=n), folder / f"scan-{i}.pdf"
-    file.write_bytes(scanned(doc, 110, noise=.01))
+    file.write_bytes(scan_pdf(doc, 110, noise=.01))
     return load_pages(file, dpi=110), doc.questions, TextExtractor(text_source="ocr")
 
 

@@ -10,8 +10,8 @@ import time
 from collections import Counter
 from itertools import pairwise
 
-from cosee.datasets.made.kinds import DOCUMENT_TYPES
-from cosee.datasets.made.document import make_document, render, scan
+from cosee.datasets.synthetic.kinds import DOCUMENT_TYPES
+from cosee.datasets.synthetic.document import make_document, render, scan
 from cosee.planner.measures import image_quality
 from cosee.planner.quality import FINDINGS, quality_findings
 

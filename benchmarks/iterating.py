@@ -5,7 +5,7 @@ from pathlib import Path
 
 CHILD = '''
 import resource, sys
-from cosee.datasets.core import load
+from cosee.datasets.registry import load
 n = sum(len(s['images'][0].tobytes()) > 0 for s in load('mpdocvqa', 'val', root=sys.argv[1]))
 print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 '''

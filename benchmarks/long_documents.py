@@ -91,17 +91,17 @@ def chosen(doc):
 
 def made(pages, folder):
     "A born-digital document, its file and two questions."
-    from cosee.datasets.made.long import long_document
+    from cosee.datasets.synthetic.long import long_document
     doc = long_document(SEED, pages, n_questions=max(24, pages // 4))
     return doc, doc.save(folder / f"{doc.doc_id}.pdf"), chosen(doc)
 
 
 def scan_of(pages, folder):
     "A scanned document of so many pages, its file and two questions."
-    from cosee.datasets.made.long import scanned
+    from cosee.datasets.synthetic.long import scan_pdf
     doc, _, questions = made(pages, folder)
     file = folder / f"{doc.doc_id}-scan.pdf"
-    file.write_bytes(scanned(doc, 150, noise=.02, blur=.3))
+    file.write_bytes(scan_pdf(doc, 150, noise=.02, blur=.3))
     return file, questions
 
 

@@ -75,7 +75,7 @@ def counting(way, skip, costs):
 
 def record(method, questions, seed):
     "What a method asks its client about so many questions: a list of requests for each batch"
-    from cosee.datasets.made.small import small_samples
+    from cosee.datasets.synthetic.small import small_samples
     from cosee.policies import make_method
     from cosee.models.qwen_vl_wrapper import QwenVLClient
     client, asked = QwenVLClient.tiny(), []

@@ -22,7 +22,7 @@ KINDS = ['invoice', 'form', 'report', 'slides', 'datasheet', 'contract', 'timeta
 
 def made(args):
     "Made documents as (kind, pages, questions)"
-    from cosee.datasets.made.document import make_document, render
+    from cosee.datasets.synthetic.document import make_document, render
     for kind in args.kinds:
         for i in range(args.docs):
             doc = make_document(kind, args.seed + i, args.style)

@@ -31,7 +31,7 @@ PARTS = dict(detect_and_crop='find and crop lines', recognize_txt='recognise lin
 
 def made_pages(count: int) -> list:
     "(name, image, lines of truth) of made pages; the last page of each document"
-    from cosee.datasets.made.document import make_document, render
+    from cosee.datasets.synthetic.document import make_document, render
     out = []
     for kind, seed, dpi, effects in MADE[:count]:
         doc = make_document(kind, seed, 'dev')

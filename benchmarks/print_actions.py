@@ -36,7 +36,7 @@ def hashed(name) -> int:
 
 def pages(args):
     "(name, page, words) of every page that is asked about"
-    from cosee.datasets.made.document import make_document
+    from cosee.datasets.synthetic.document import make_document
     from cosee.text.ocr import TextExtractor
     from cosee.pages import load_pages
     with TemporaryDirectory() as folder:

@@ -71,7 +71,7 @@ def own_questions(path):
 
 def questions(name, folder):
     "All samples of a set that are asked"
-    from cosee.datasets.core import load
+    from cosee.datasets.registry import load
     rules = SETS[name]
     if name == "own": return list(own_questions(folder))
     samples = list(load(rules.loader, rules.split, root=folder, errors="skip"))

@@ -26,7 +26,7 @@ TURNS = (('scanner', ''), ('detail_reader', 'place'), ('cross_checker', 'wrong')
 
 def asked(seed, folder):
     "(pages, question, another question) of a made page, or None where it has no two with different answers"
-    from cosee.datasets.made.document import make_document
+    from cosee.datasets.synthetic.document import make_document
     from cosee.pages import load_pages
     made = make_document(KINDS[seed % len(KINDS)], seed, 'dev', pages=1, wordings=('literal', 'paraphrase'))
     one, *rest = [q for q in made.questions if q['evidence']]

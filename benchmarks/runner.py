@@ -38,11 +38,11 @@ def peak_mb(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 def episodes(n, trace=True):
     "A run of `n` episodes: rate, size and peak of memory."
     from collections import deque
-    from cosee.datasets.core import LOADERS, Loader
+    from cosee.datasets.registry import LOADERS, Loader
     from cosee.experiments import run_experiment
     from cosee.runs.config import make_config
     from cosee.models.testing import ScriptedClient
-    LOADERS["numbered"] = Loader(samples, "questions on three small pages", splits=("dev",), kind="made")
+    LOADERS["numbered"] = Loader(samples, "questions on three small pages", splits=("dev",), kind="synthetic")
     client = ScriptedClient({"scanner": [NOTE], "detail reader": [GUESS], "cross-checker": [AGAIN]}, cycle=True)
     client.calls = deque(maxlen=1)
     method = {"type": "cosee", "name": "3x3", "max_steps": 3, "agreement": 9}

@@ -57,7 +57,7 @@ print(json.dumps(dict(start=first, page=(end - first) / max(1, pages - 1), cpu=e
 
 def made_files(folder: Path) -> 'dict[str, list[str]]':
     "Documents by kind: made ones as PDFs, and their pages as pictures"
-    from cosee.datasets.made.document import make_document
+    from cosee.datasets.synthetic.document import make_document
     from cosee.pages import load_pages
     pdfs, pictures = [], []
     for kind, seed in (('report', 2), ('contract', 1), ('invoice', 0), ('slides', 7), ('form', 4), ('datasheet', 3)):

@@ -73,7 +73,7 @@ def judged(found, page, box, line=None):
 
 def made(n, rng, folder, ocr=0):
     "Rows of `scripted`, `absent` and `scanned` over made documents"
-    from cosee.datasets.made.document import make_document
+    from cosee.datasets.synthetic.document import make_document
     from cosee.text.ocr import TextExtractor
     from cosee.pages import load_pages
     from cosee.utils.text import letters_of
@@ -100,7 +100,7 @@ def made(n, rng, folder, ocr=0):
 def tiny(n, folder):
     "Rows of the model of the package on its own kind of pages"
     from cosee import QwenVLClient
-    from cosee.datasets.made.small import small_document
+    from cosee.datasets.synthetic.small import small_document
     from cosee.pages import load_pages
     client, out = QwenVLClient.tiny(), []
     for i in range(n):

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from cosee.view.episode import EpisodeView as EpisodeView, write_html as write_html
     from cosee.view.drawing import annotate as annotate
     from cosee.view.widget import EpisodeWidget as EpisodeWidget, follow as follow
-    from cosee.datasets.core import load as load
+    from cosee.datasets.registry import load as load
     from cosee.datasets.sample import Sample as Sample, subset as subset
-    from cosee.datasets.checks import DataError as DataError
-    from cosee.datasets.own import Folder as Folder
-    from cosee.datasets.made.document import make_samples as make_samples, samples_dir as samples_dir
+    from cosee.datasets.records import DataError as DataError
+    from cosee.datasets.folder import Folder as Folder
+    from cosee.datasets.synthetic.document import make_samples as make_samples, samples_dir as samples_dir
     from cosee.datasets.submissions import write_submission as write_submission
     from cosee.eval.metrics import aggregate_metrics as aggregate_metrics, anls as anls, exact_match as exact_match
     from cosee.eval.metrics import f1_score as f1_score, normalize_answer as normalize_answer

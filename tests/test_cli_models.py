@@ -5,7 +5,7 @@ import random
 
 import pytest
 from conftest import ROOT
-from cosee.datasets.made.document import make_document, render, scan
+from cosee.datasets.synthetic.document import make_document, render, scan
 from fake_servers import FOUND, FakeServer
 
 KEY = "planted-0123456789-key"

@@ -24,9 +24,9 @@ from cosee.agents import SCANNER_ROLE_PROMPT, team
 from cosee.board import Board
 from cosee.utils.config import ConfigError, redact
 from cosee.controller import CoSeeController
-from cosee.datasets.checks import DataError
-from cosee.datasets.made.document import make_samples
-from cosee.datasets.writers import write_layout
+from cosee.datasets.records import DataError
+from cosee.datasets.synthetic.document import make_samples
+from benchmark_files import write_layout
 from cosee.eval.baselines import direct_answer
 from cosee.policies import make_method
 from cosee.experiments import make_config

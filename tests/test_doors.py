@@ -18,7 +18,7 @@ from conftest import ROOT
 from gated import Gated
 from PIL import Image
 
-from cosee.datasets.made.document import samples_dir
+from cosee.datasets.synthetic.document import samples_dir
 from cosee.doors.api import application, guarded
 from cosee.doors.asking import Clients
 from cosee.doors.chat import chat

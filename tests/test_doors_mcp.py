@@ -11,7 +11,7 @@ from gated import Gated
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from cosee.datasets.made.document import samples_dir
+from cosee.datasets.synthetic.document import samples_dir
 from cosee.doors.asking import Clients
 from cosee.doors.assistants import assistant_app, assistant_server
 from cosee.doors.desk import Desk

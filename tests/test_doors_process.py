@@ -15,7 +15,7 @@ import openai
 import pytest
 from conftest import ROOT
 
-from cosee.datasets.made.document import samples_dir
+from cosee.datasets.synthetic.document import samples_dir
 from cosee.doors.asking import Clients
 from cosee.doors.desk import Desk
 from cosee.doors.documents import caller_of

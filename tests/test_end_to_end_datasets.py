@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 
 from cosee.cli.entry import main
-from cosee.datasets.checks import DataError
-from cosee.datasets.core import LOADERS, load
-from cosee.datasets.made.document import make_samples
-from cosee.datasets.own import to_jsonl
+from cosee.datasets.records import DataError
+from cosee.datasets.registry import LOADERS, load
+from cosee.datasets.synthetic.document import make_samples
+from cosee.datasets.folder import to_jsonl
 from cosee.datasets.submissions import FORMS, read_submission, write_submission
-from cosee.datasets.writers import write_layout
+from benchmark_files import write_layout
 from cosee.eval.answer_types import mmlongbench_f1
 from cosee.experiments import run_experiment
 from cosee.models.client import prompt_text
@@ -41,12 +41,12 @@ OFFICIAL = dict(
     financebench=(1, 0, None, 0, "judged by people; here a number is compared at the gold's digits"),
     docscope=(1, 0, 1, 0, "judged by a model, beside the F1 of pages; here ANLS, no answer against no answer is 1"),
     sroie=(1, 0, 1, 0, "SROIE task 3: the same text"),
-    mixed=(1, 0, 1, 0, "each part by its own rule, 1 or 0; ANLS from 0.5 where it has none"),
+    mixture=(1, 0, 1, 0, "each part by its own rule, 1 or 0; ANLS from 0.5 where it has none"),
     vrdu=(1, 0, None, 0, "VRDU: the match function of the field"),
     deepform=(1, 0, None, 0, "DeepForm: text without case and space, dollars, dates"),
     kleister_nda=(1, 0, 1, 0, "Kleister GEval: F1 of values"),
     vidore_v3=(1, 0, None, 0, "its answers are not scored officially, only the pages; here ANLS"),
-    made=(1, 0, 1, 0, "CoSee's own"), small=(1, 0, 1, 0, "CoSee's own"), long=(1, 0, 1, 0, "CoSee's own"),
+    synthetic=(1, 0, 1, 0, "CoSee's own"), small=(1, 0, 1, 0, "CoSee's own"), long=(1, 0, 1, 0, "CoSee's own"),
     folder=(1, 0, 1, 0, "CoSee's own"), jsonl=(1, 0, 1, 0, "CoSee's own"),
     screens=(1, 0, None, 0, "CoSee's own: the action, the box of tolerance around its place, its keys"))
 NONSENSE = "zzqx wvvk"
@@ -193,7 +193,7 @@ def own(root):
     return dict(root=str(path))
 
 
-def mixed(root):
+def mixture(root):
     return dict(split="all", root=str(root), options=dict(parts=[dict(name="jsonl", root=own(root)["root"])]))
 
 
@@ -216,8 +216,8 @@ FILES = dict(
     infographicvqa=written("infographicvqa", "raw", "val"), chartqapro=chart,
     docvqa2026=written("docvqa2026", "hub", "val"), mmlongbench_v2=v2, financebench=finance, longdocurl=url,
     docscope=scope, sroie=sroie, vrdu=vrdu, deepform=deepform, kleister_nda=kleister, vidore_v3=vidore,
-    made=drawn(kinds=["invoice"], dpi=30, pages=1), small=drawn(), long=drawn(pages=5, dpi=20), folder=folder,
-    jsonl=own, mixed=mixed, screens=screens)
+    synthetic=drawn(kinds=["invoice"], dpi=30, pages=1), small=drawn(), long=drawn(pages=5, dpi=20), folder=folder,
+    jsonl=own, mixture=mixture, screens=screens)
 
 
 def test_every_data_set_of_the_registry_is_here():
@@ -251,7 +251,7 @@ def runs(request, tmp_path_factory):
     "The data set's name, its samples, and a run for each kind of answer"
     name, root = request.param, tmp_path_factory.mktemp(request.param)
     data = dict(name=name, **FILES[name](root))
-    options = dict(data.get("options", {}), **({"n": 3} if LOADERS[name].kind == "made" else {}))
+    options = dict(data.get("options", {}), **({"n": 3} if LOADERS[name].kind == "synthetic" else {}))
     samples = list(load(name, data.get("split"), data.get("root"), **options))
     out = {}
     for kind in ("gold", "none", "nonsense"):
@@ -268,7 +268,7 @@ def test_the_figure_of_every_answer_is_the_official_one(runs):
     right, wrong_none, right_none, nonsense, _ = OFFICIAL[name]
     none = {str(s["meta"]["id"]): abstains((s["answer"] if isinstance(s["answer"], list) else [s["answer"]])[0])
             for s in samples}
-    assert any(none.values()) or right_none is None or name in ("sroie", "made", "small", "long")
+    assert any(none.values()) or right_none is None or name in ("sroie", "synthetic", "small", "long")
     for kind, run in out.items():
         for metric in (m for m in run.about["metrics"] if not m.startswith("evidence_")):   # of what is said
             for method, scores in run.scores(metric).items():

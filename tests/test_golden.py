@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from golden import calls, methods, page_text
+from golden import calls, methods, page_text, synthetic
 from golden.wording import structure
 
 
@@ -48,3 +48,12 @@ def test_no_client_reads_the_wording_of_a_prompt(who, tmp_path):
 def test_methods_ask_and_answer_as_they_did():
     before = [json.loads(line) for line in methods.FILE.read_text().splitlines()]
     for line, old in zip(methods.lines(), before, strict=True): assert line == old, (old["method"], old["told"])
+
+
+def test_a_seed_draws_the_document_that_it_drew():
+    from cosee.datasets.synthetic.document import make_document
+    from cosee.datasets.synthetic.kinds import DOCUMENT_TYPES
+    before = {row.get("document"): row for row in synthetic.recorded()}
+    for kind in DOCUMENT_TYPES:
+        doc = make_document(kind, 0, "dev")
+        assert synthetic.told(doc).items() <= before[doc.doc_id].items(), kind

@@ -10,8 +10,8 @@ from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 from cosee.cli.start import main
-from cosee.datasets.core import load
-from cosee.datasets.made.long import long_document, scanned
+from cosee.datasets.registry import load
+from cosee.datasets.synthetic.long import long_document, scan_pdf
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
 from cosee.pages import Pages, load_pages
@@ -130,7 +130,7 @@ def test_a_scan_that_was_read_needs_no_ocr_again(tmp_path, ask, monkeypatch):
     from cosee.text import ocr as engine
     doc = long_document("scan", 5, n_questions=2)
     file = tmp_path / "scan.pdf"
-    file.write_bytes(scanned(doc, 90, [3, 4]))
+    file.write_bytes(scan_pdf(doc, 90, [3, 4]))
     _, _, err = ask(file, doc.questions[0]["question"])
     assert "2 pages read" in err
     def never(*args, **kw): raise AssertionError("a page is read by OCR again")

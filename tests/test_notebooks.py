@@ -22,9 +22,9 @@ from sync import notebooks
 # A notebook that takes this long hangs: the slowest takes two minutes.
 LIMIT = 900
 # What `make test` runs: patterns of names in nbs/, and what of them takes too long.
-QUICK = ("[0-9]*", "index.ipynb", "core/*", "data/*", "eval/*", "models/*", "package/*", "screen/*", "tools/*",
+QUICK = ("[0-9]*", "index.ipynb", "core/*", "datasets/*", "eval/*", "models/*", "package/*", "screen/*", "tools/*",
          "tutorials/*", "utils/*", "view/*")
-SLOW = ("core/00_pages.ipynb", "data/03_mpdocvqa.ipynb", "data/03_slidevqa.ipynb",
+SLOW = ("core/00_pages.ipynb", "datasets/03_mpdocvqa.ipynb", "datasets/03_slidevqa.ipynb",
         "eval/09_matching.ipynb", "models/08_registry.ipynb",
         "screen/02_scenes.ipynb", "screen/03_tasks.ipynb", "screen/06_agent.ipynb", "screen/07_score.ipynb",
         "screen/08_reader.ipynb", "tools/04_sight.ipynb", "tools/05_agent.ipynb",

@@ -313,7 +313,7 @@ def test_a_page_that_cannot_be_drawn_among_300(tmp_path):
 
 MEMORY = """
 import resource, sys
-from cosee.datasets.own import Folder
+from cosee.datasets.folder import Folder
 from cosee.pages import load_pages
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 load_pages(sys.argv[1], pages=1)[0]

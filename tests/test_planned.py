@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image, ImageFilter
 from cosee.cli.start import main
-from cosee.datasets.made.document import samples_dir
+from cosee.datasets.synthetic.document import samples_dir
 from cosee.policies import Method
 from cosee.models.client import message_blocks
 from cosee.models.usage import Ledger

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from cosee.datasets.checks import DataError
-from cosee.datasets.core import load
+from cosee.datasets.records import DataError
+from cosee.datasets.registry import load
 from cosee.eval.form_scores import field_counts, form_f1
 from cosee.eval.judge import Case, cases_of, judge_all, judge_answer, judge_request, judged_scores, read_verdict
 from cosee.eval.metrics import score

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cosee.agents import team
 from cosee.controller import CoSeeController
-from cosee.datasets.made.document import make_document, render, scan
+from cosee.datasets.synthetic.document import make_document, render, scan
 from cosee.planner.graph import cosee_graph, memory, planner_graph, serializer
 from cosee.models.testing import ScriptedClient
 from cosee.models.remote import ServerError

@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from cosee.datasets.core import LOADERS, load
-from cosee.datasets.writers import write_layout
-from cosee.datasets.made.document import make_samples
+from cosee.datasets.registry import LOADERS, load
+from benchmark_files import write_layout
+from cosee.datasets.synthetic.document import make_samples
 from cosee.policies import METHODS, method_settings
 from cosee.models.registry import CLIENTS, make_client
 from fake_servers import FakeServer
@@ -177,12 +177,12 @@ def test_no_import_changes_which_scorers_exist():
 # --- data sets ---
 
 def test_every_data_set_stands_where_the_table_says():
-    assert all(callable(e.load()) for e in LOADERS.values()) and {"made", "small", "folder", "jsonl",
+    assert all(callable(e.load()) for e in LOADERS.values()) and {"synthetic", "small", "folder", "jsonl",
                                                                   "mpdocvqa"} <= LOADERS.keys()
 
 
 @pytest.mark.parametrize("argv, says", [
-    (["--dataset", "mpdocvq"], "did you mean 'mpdocvqa'?"), (["--dataset", "mad"], "did you mean 'made'?"),
+    (["--dataset", "mpdocvq"], "did you mean 'mpdocvqa'?"), (["--dataset", "syntetic"], "did you mean 'synthetic'?"),
     (["--dataset", "folder"], "dataset.root"), (["--dataset", "made", "--split", "val"], "choose from dev, held_out"),
     (["--dataset", "mpdocvqa", "--split", "all"], "train, val, test"),
     (["--set", "dataset.options.colour=3"], "colour")])

@@ -16,7 +16,7 @@ import yaml
 from PIL import Image
 
 from cosee.cli.entry import main
-from cosee.datasets.own import to_jsonl
+from cosee.datasets.folder import to_jsonl
 from cosee.runs.log import RunError, RunLog, read_records, without_times
 from cosee.runs.table import Run, merge_runs, pack_runs
 from cosee.experiments import run_experiment
@@ -170,12 +170,12 @@ def test_a_changed_configuration_or_changed_data_never_mixes_into_a_run(tmp_path
 @pytest.mark.parametrize("path", sorted(set((TESTS.parent / "configs").glob("*.yaml"))
                                         - {TESTS.parent / "configs/model_backends.yaml"}), ids=lambda p: p.stem)
 def test_the_configurations_that_users_copy_are_valid(path):
-    from cosee.datasets.core import LOADERS
+    from cosee.datasets.registry import LOADERS
     from cosee.models.registry import CLIENTS
     config = read_config(path)
     assert CLIENTS.find(config.client.type) and config.name == path.stem
-    loader = LOADERS[config.dataset.name]
-    assert loader.kind == "made" or not loader.splits or config.dataset.split in loader.splits
+    loader = LOADERS.find(config.dataset.name)
+    assert loader.kind == "synthetic" or not loader.splits or config.dataset.split in loader.splits
 
 
 # --- what breaks on the way ---

@@ -5,7 +5,7 @@ import pytest
 
 from cosee.agents import parse_reply, team
 from cosee.controller import CoSeeController, replay
-from cosee.datasets.checks import DataError
+from cosee.datasets.records import DataError
 from cosee.models.client import Reply, VLMClient, message_blocks
 from cosee.models.testing import ScriptedClient
 from cosee.screen.agent import ScreenAgent, load_screens, read_step, run_screens, write_board_records

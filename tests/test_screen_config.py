@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosee.datasets.checks import DataError
+from cosee.datasets.records import DataError
 from cosee.screen.config import SYSTEM_PROMPTS, ScreenConfig, draw_kind, read_screen_config, screen_config, share_out
 
 DOCUMENT = """

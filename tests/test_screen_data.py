@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cosee.screen import make as screen_data, tasks as screen_tasks
-from cosee.datasets.checks import DataError
+from cosee.datasets.records import DataError
 from cosee.screen.scenes import Scene
 from cosee.screen.call import ToolCall, read_tool_call, to_units, validate_tool_call
 from cosee.screen.check import check_case, check_record, validate_dataset

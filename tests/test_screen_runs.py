@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cosee.cli.entry import main
-from cosee.datasets.core import load
+from cosee.datasets.registry import load
 from cosee.policies import Method
 from cosee.eval.metrics import score
 from cosee.models.testing import ScriptedClient
@@ -119,7 +119,7 @@ def test_screens_stand_in_the_tables(folder):
 
 
 def test_tables_of_screens_cost_no_import():
-    code = ("import sys, cosee.eval.metrics, cosee.datasets.core, cosee.models.registry, cosee.runs.config;"
+    code = ("import sys, cosee.eval.metrics, cosee.datasets.registry, cosee.models.registry, cosee.runs.config;"
             "print([m for m in sys.modules if m.startswith('cosee.screen')])")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

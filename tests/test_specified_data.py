@@ -11,8 +11,8 @@ from PIL import Image
 
 from cosee.board import Board
 from cosee.cli.entry import main
-from cosee.datasets.checks import DataError
-from cosee.datasets.core import load
+from cosee.datasets.records import DataError
+from cosee.datasets.registry import load
 from cosee.policies import METHODS, make_method, method_settings, register_method
 from cosee.budgets import Task
 from cosee.policies import DIRECT
@@ -156,7 +156,7 @@ def table(folder, encoding, delimiter, first="", name="q.csv"):
     return folder / name
 
 
-@pytest.mark.parametrize("name", ["q.csv", "q.TSV"])
+@pytest.mark.parametrize("name", ["q.csv", "q.TSV", "q.txt"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_reports_a_table_of_questions_is_read_as_it_was_written(encoding, delimiter, name, tmp_path):
@@ -181,24 +181,51 @@ def test_reports_the_line_of_excel_that_names_the_delimiter(tmp_path):
     assert [s["meta"]["id"] for s in found] == [f"q.csv, line {n}" for n in (3, 4, 5)]
 
 
+@pytest.mark.parametrize("first, wanted", [
+    ("Datei;Frage;Antwort;Seite", "13,30 €"), ("File;QUESTION;Answers;Page", "13,30 €"),
+    ("path;file;question;page", None)])
+def test_columns_may_have_other_names(first, wanted, tmp_path, run):
+    "A German spreadsheet, its cells with decimal commas and line ends, from the command line"
+    Image.new("RGB", (60, 60), "white").save(tmp_path / "a.png")
+    cells = dict(path="b.png", file="a.png", question='"Was kostet\ndie Größe 7?"', page="1")
+    other = dict(datei="file", frage="question", seite="page", answers="answer", antwort="answer")
+    names = [other.get(n, n) for n in first.lower().split(";")]
+    text = first + "\r\n" + ";".join(cells.get(n, "13,30 €") for n in names) + "\r\n"
+    (tmp_path / "fragen.csv").write_bytes(text.encode("cp1252"))
+    code, _, err = run("run", "--dataset", "folder", "--root", tmp_path / "fragen.csv", "--method", "direct",
+                       "--client", "ocr", "--output-dir", tmp_path / "run")
+    assert code == 0, err
+    (record,) = map(json.loads, (tmp_path / "run/records.jsonl").read_text().splitlines())
+    assert (record["question"], record["gold"]) == ("Was kostet\ndie Größe 7?", [wanted] if wanted else [])
+    assert record["meta"]["evidence_pages"] == [1]
+
+
+@pytest.mark.parametrize("name", ["q.xlsx", "q.xls", "q.csv"])
+def test_a_workbook_is_to_be_saved_as_a_table(name, tmp_path, run):
+    (tmp_path / name).write_bytes((b"\xd0\xcf\x11\xe0" if name == "q.xls" else b"PK\x03\x04") + bytes(100))
+    code, _, err = run("run", "--dataset", "folder", "--root", tmp_path / name, "--method", "direct",
+                       "--client", "ocr", "--output-dir", tmp_path / "run")
+    assert code == 2 and f"{name}: this is a workbook" in err and "CSV UTF-8" in err and "Traceback" not in err
+
+
 @pytest.mark.parametrize("text, encoding", [
     ("Сколько стоит?", "cp1251"), ("Πόσο κοστίζει;", "cp1253"), ("Größe für Öl", "mac_roman"), ("Größe", "cp850"),
     ("załącznik", "cp1250"), ("合計金額は", "shift_jis"), ("总金额", "gbk")])
 def test_reports_an_encoding_that_is_not_known_is_named_and_can_be(text, encoding, tmp_path):
     table(tmp_path, "utf-8", ",")
     (tmp_path / "q.csv").write_bytes(f"file,question\na.png,{text}\n".encode(encoding))
-    with pytest.raises(DataError, match=r"q\.csv: its encoding is not .* dataset\.options\.encoding="):
+    with pytest.raises(DataError, match=r"q\.csv, line \d: its encoding is not .* dataset\.options\.encoding="):
         list(load("folder", root=tmp_path / "q.csv", errors="skip"))
     (found,) = load("folder", root=tmp_path / "q.csv", encoding=encoding)
     assert found["question"] == text
 
 
 @pytest.mark.parametrize("content, options, says", [
-    ("datei;frage\na.png;Why?\n", {}, "columns file and question.* as delimiter, not 'datei;frage'"),
+    ("ordner;frage\na.png;Why?\n", {}, "columns file and question.* as delimiter, not 'ordner;frage'"),
     ("file:question\na.png:Why?\n", {}, "as delimiter, not 'file:question'"),
     ("sep=|\nfile;question\na.png;Why?\n", {}, "as delimiter"),
     ("file,question,answer\na.png,How much?,13,30 €\n", {}, r"q\.csv, line 2: .*'30 €' .*delimiter ',' in"),
-    ("file,question\na.png,Öl?\n", dict(encoding="ascii"), r"its encoding is not ascii .*at byte"),
+    ("file,question\na.png,Öl?\n", dict(encoding="ascii"), r"q\.csv, line 2: its encoding is not ascii"),
     ("file,question\na.png,Why?\n", dict(encoding="utf-99"), "no encoding 'utf-99'")])
 def test_reports_a_table_that_cannot_be_read_says_why(content, options, says, tmp_path):
     table(tmp_path, "utf-8", ",")

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from cosee.agents import ROLES, parse_reply, team
-from cosee.datasets.made.small import is_held_out, letter_places, small_document, small_samples
+from cosee.datasets.synthetic.small import is_held_out, letter_places, small_document, small_samples
 from cosee.models.testing import ScriptedClient
 from cosee.tiny.lessons import (checker_reply, corrupt, demonstrate, drill, make_lesson, reader_reply, text_of,
                                 truth_of)

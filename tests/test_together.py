@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cosee.utils.config import ConfigError
-from cosee.datasets.made.small import small_samples
+from cosee.datasets.synthetic.small import small_samples
 from cosee.policies import register_method
 from cosee.experiments import run_experiment
 from cosee.models.client import build_messages

@@ -13,7 +13,7 @@ from PIL import Image
 
 import fake_servers as fake
 from conftest import ROOT
-from cosee.datasets.made.document import make_document
+from cosee.datasets.synthetic.document import make_document
 from cosee.models.text_client import TextClient
 from cosee.text.grounding import ground
 from cosee.models.reader_client import OcrClient

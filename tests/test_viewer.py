@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from cosee.cli.entry import main
-from cosee.datasets.own import to_jsonl
+from cosee.datasets.folder import to_jsonl
 from cosee.runs.log import RunError, RunLog, write_about
 from cosee.runs.table import Run
 from cosee.experiments import run_experiment

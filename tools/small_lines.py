@@ -28,7 +28,7 @@ PAGES = [   # kind, seed, resolution, what a scanner does to the page
 def made_lines() -> list:
     "Pictures of the lines of made pages."
     import numpy as np
-    from cosee.datasets.made.document import make_document, render
+    from cosee.datasets.synthetic.document import make_document, render
     from cosee.text.ocr import _make_engine
     engine, out = _make_engine(quick=False), []
     for kind, seed, dpi, effects in PAGES:

@@ -119,8 +119,8 @@ def _data_args(p: ArgumentParser):
     "Arguments that lie over the configuration"
     g = p.add_argument_group('what is run (goes before the file)')
     g.add_argument('--dataset', metavar='NAME',
-                   help='made (synthetic documents), folder or jsonl (your own), mpdocvqa, slidevqa, screens, ... '
-                   '(default: made)')
+                   help='synthetic (documents drawn from a seed), folder or jsonl (your own), mpdocvqa, slidevqa, '
+                   'screens, ... (default: synthetic)')
     g.add_argument('--split', metavar='NAME', help='part of the data set')
     g.add_argument('--root', metavar='DIR',
                    help='folder of the data set; for --dataset folder, the questions file (CSV or JSONL)')

@@ -153,7 +153,7 @@ Prediction = Union[str, dict[str, Any], None]   # a reply, or a tool call in the
 
 def _predictions(path: Path) -> dict[str, Prediction]:
     "id -> reply or tool call; raises DataError for a line that has neither"
-    from cosee.datasets.checks import DataError, field_of, read_jsonl
+    from cosee.datasets.records import DataError, field_of, read_jsonl
     out = {}
     for where, rec in read_jsonl(path):
         if isinstance(rec, DataError): raise rec

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from ..utils.boxes import Box
 from ..utils.registry import need
-from .checks import DataError, Located, Record
+from .records import DataError, Located, Record
 if TYPE_CHECKING:
     from PIL.Image import Image
     from torch.utils.data import Dataset
@@ -43,7 +43,7 @@ Records = Callable[[], Iterator[Located]] # reads the files anew
 ToSample = Callable[[Record, str], Union[Sample, Iterable[Sample]]] # of a record and where it stands
 Layout = tuple[Records, ToSample]         # how the files of a split are read
 
-def _names(id: Any) -> bool:
+def _is_id(id: Any) -> bool:
     "Can a sample have this id?"
     return isinstance(id, (str, int)) or isinstance(id, float) and math.isfinite(id)
 
@@ -81,7 +81,7 @@ class Split:
             try:
                 for s in self._samples(found, where):
                     id = s['meta']['id']
-                    if not _names(id): raise DataError(f'{where}: id {str(id)[:80]} is no text and no number')
+                    if not _is_id(id): raise DataError(f'{where}: id {str(id)[:80]} is no text and no number')
                     if id in seen: raise DataError(f'{where}: id {id!r} is there twice')
                     seen.add(id)
                     yield s

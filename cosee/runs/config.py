@@ -15,6 +15,7 @@ from typing import Annotated, Any, Iterable, Literal, Mapping, Optional, Union
 from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator,
                       model_serializer, model_validator)
 from ..utils.config import ConfigError, fill_all, parse_yaml, read_text
+from ..datasets.registry import LOADERS
 from ..policies import Method, SettingError, make_method
 from ..eval.metrics import find_scorer
 from ..models.client import merged
@@ -29,7 +30,7 @@ MADE = 100   # questions about synthetic documents, where nobody says how many
 
 class DataConfig(_Strict):
     "Which questions."
-    name: str = 'made'                        # a data set that `load` knows, see `LOADERS`
+    name: str = 'synthetic'                   # a data set that `load` knows, see `LOADERS`
     split: Optional[str] = None               # None: the usual one, see `Loader.usual`
     root: Optional[str] = None                # folder of the data set, or the questions file of 'folder'
     limit: Optional[int] = Field(default=None, ge=1)  # at most so many questions
@@ -306,7 +307,7 @@ DATASET_METRICS = dict(mpdocvqa=dict(anls='mpdocvqa', em='mpdocvqa', f1='plain')
                        longdocurl=dict(accuracy='longdocurl'), financebench=dict(accuracy='numbers'),
                        sroie=dict(em='sroie', anls='rrc'), vrdu=dict(em='vrdu', anls='rrc'),
                        deepform=dict(em='deepform', anls='rrc'), kleister_nda=dict(f1='kleister', anls='own'),
-                       screens=dict(step='screens', action='screens'), mixed=dict(right='own', anls='own'),
+                       screens=dict(step='screens', action='screens'), mixture=dict(right='own', anls='own'),
                        docscope=dict(anls='rrc', evidence_f1='docscope'),
                        vidore_v3=dict(evidence_ndcg='vidore_v3', anls='rrc'))
 
@@ -314,4 +315,5 @@ def metrics_of(
     config: RunConfig # a configuration
 ) -> dict[str, str]:  # metric -> flavour
     "What a run is scored by."
-    return config.metrics or DATASET_METRICS.get(config.dataset.name, dict(anls='rrc', em='plain', f1='plain'))
+    name = LOADERS.aliases.get(config.dataset.name, config.dataset.name)
+    return config.metrics or DATASET_METRICS.get(name, dict(anls='rrc', em='plain', f1='plain'))

@@ -12,7 +12,7 @@ __all__ = ['EVERY', 'planned_questions', 'RunProgress']
 import sys, threading, time
 from collections.abc import Iterable
 from typing import Any, Optional
-from ..datasets.core import LOADERS
+from ..datasets.registry import LOADERS
 from ..datasets.sample import Split
 from .config import MADE, DataConfig
 from .log import Record
@@ -24,7 +24,7 @@ def planned_questions(
     split: Optional[Iterable[Any]] = None # what `split_of` gave
 ) -> Optional[int]:                 # None: nobody knows before they are read
     "How many questions a run asks."
-    if LOADERS.find(data.name).kind == 'made': return data.limit or MADE
+    if LOADERS.find(data.name).kind == 'synthetic': return data.limit or MADE
     own = getattr(split, 'split', split)
     count = own.count() if isinstance(own, Split) and LOADERS.find(data.name).kind == 'file' else None
     return min(data.limit or count, count) if count is not None else data.limit

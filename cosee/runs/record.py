@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, TypeVar, cast
 from ..board import Board
 from ..utils.config import ConfigError, redact
-from ..datasets.core import LOADERS, load
-from ..datasets.checks import DataError
+from ..datasets.registry import LOADERS, load
+from ..datasets.records import DataError
 from ..datasets.sample import OnError, Sample, subset
 from ..policies import Method, make_method
 from ..eval.metrics import score_many
@@ -43,7 +43,7 @@ def split_of(
         kind = LOADERS.find(data.name).kind
         if kind == 'file' and not data.root:
             raise ConfigError(f'field dataset.root: name the questions file of {data.name!r}')
-        made: dict[str, Any] = {'n': data.limit or MADE} if kind == 'made' else {}
+        made: dict[str, Any] = {'n': data.limit or MADE} if kind == 'synthetic' else {}
         return _Recordable(load(data.name, data.split, data.root, data.errors, **made, **data.options), data.errors)
     except ConfigError: raise
     except UnknownName as e: raise ConfigError(f'field dataset.name: {e}') from None

@@ -20,7 +20,7 @@ from ..agents import Action, Model, PageImage
 from ..board import View
 from ..utils.boxes import Box, is_box, thousandths
 from ..controller import Episode, Event
-from ..datasets.checks import DataError, Images, Located
+from ..datasets.records import DataError, Images, Located
 from ..datasets.sample import Layout, PageBox, Sample, Split
 from ..budgets import Answer, Task
 from ..utils.files import write_whole

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional, Union
-from ..datasets.checks import DataError, check_image, inside
+from ..datasets.records import DataError, check_image, inside
 from .call import (STRICT_JSON, ToolCall, brief, is_number, reply_calls, to_units, tolerance_pair,
                                validate_tool_call)
 

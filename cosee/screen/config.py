@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ..utils.boxes import ASKED_THOUSANDTHS
 from ..utils.config import ConfigError, read_text, read_yaml
-from ..datasets.checks import DataError
+from ..datasets.records import DataError
 from ..utils.registry import no_such
 from .call import TOOL_ACTIONS, tolerance_pair
 

@@ -13,7 +13,7 @@ import io, json, multiprocessing, random, shutil, time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
-from ..datasets.checks import DataError
+from ..datasets.records import DataError
 from ..utils.files import write_whole
 from .call import RU_MAX, Tolerance, ToolCall, format_tool_call, tolerance_pair
 from .config import ScreenConfig, instruction, read_screen_config, share_out

@@ -10,7 +10,7 @@ import calendar, json, random
 from dataclasses import dataclass, field, replace
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
-from ..datasets.checks import DataError
+from ..datasets.records import DataError
 from .call import TOOL_ACTIONS, ToolCall, to_units, validate_tool_call
 from .config import ScreenConfig, draw_kind
 from .scenes import DAYS, Entry, PixelBox, Scene, middle

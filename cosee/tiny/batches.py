@@ -16,8 +16,8 @@ import os, random, re, string
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Literal, NamedTuple, Optional, TYPE_CHECKING
-from ..datasets.made.document import make_document, render, scan
-from ..datasets.made.small import SMALL_FONTS, SmallMark, letter_places, shift, small_document
+from ..datasets.synthetic.document import make_document, render, scan
+from ..datasets.synthetic.small import SMALL_FONTS, SmallMark, letter_places, shift, small_document
 from .lessons import Lesson, Part, make_lesson, page_lesson
 from .tokens import special_id
 

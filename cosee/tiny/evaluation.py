@@ -19,8 +19,8 @@ from typing import Any, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, 
 from ..agents import Action, CrossCheckerAgent, PageImage, parse_action
 from ..board import Board
 from ..utils.boxes import box_iou
-from ..datasets.made.document import Effects, make_samples, render
-from ..datasets.made.small import SMALL_FONTS, SmallDocument, SmallQuestion, shift, small_document
+from ..datasets.synthetic.document import Effects, make_samples, render
+from ..datasets.synthetic.small import SMALL_FONTS, SmallDocument, SmallQuestion, shift, small_document
 from ..eval.statistics import bootstrap
 from ..models.client import VLMClient
 from ..utils.text import abstains, same_answer
@@ -387,7 +387,7 @@ _CARD = (
     '\n'
     'A Qwen3-VL of {parameters:.1f} million parameters with a tokenizer of its own, trained from random '
     'weights in {hours:.1f} CPU-hours. It reads documents of small pages, made by '
-    '`cosee.datasets.made.small`, and plays the roles of CoSee on them. It exists so that tutorials, tests '
+    '`cosee.datasets.synthetic.small`, and plays the roles of CoSee on them. It exists so that tutorials, tests '
     'and benchmarks can run a real model of the real architecture anywhere.\n'
     '\n'
     '- **Loaded by** `QwenVLClient.tiny()`, `--client tiny`, or '

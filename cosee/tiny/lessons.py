@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Optional, cast
 from ..agents import Action
 from ..board import Board
 from ..controller import CoSeeController
-from ..datasets.made.small import Heading, SmallDocument, SmallQuestion, make_small_value
+from ..datasets.synthetic.small import Heading, SmallDocument, SmallQuestion, make_small_value
 from ..utils.text import NOT_ANSWERABLE, abstains
 from .tokens import role_prompts
 
