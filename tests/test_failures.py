@@ -10,7 +10,7 @@ from cosee.controller import CoSeeController
 
 from cosee.eval.task import Task
 from cosee.eval.baselines import direct_method
-from cosee.fields.episode import extract
+from cosee.extraction.extract import extract
 from cosee.models.client import Request, page_request
 from cosee.models.registry import create_vlm_client
 from cosee.policies import CascadeController
