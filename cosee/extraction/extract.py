@@ -335,12 +335,15 @@ def _only_choice(episode: _Episode, asked: Field) -> str:
 def _by_lookup(episode: _Episode, client: OcrClient) -> None:
     "Look every field up in the labels of the pages"
     doc = client.document([episode.pages[n - 1] for n in episode.shown], episode.shown)
-    found = look_up_fields(doc, episode.form, client.abstain)
+    rows = {t.path: look_up_rows(doc, t) for t in episode.form.tables}
+    cells = [e for found in rows.values() for row in found for e in row.values()]
+    taken = [(e.page, e.bbox) for e in cells if e.page and e.bbox]
+    found = look_up_fields(doc, episode.form, client.abstain, taken)
     for f in episode.form.fields:
         entry = found.get(f.path, Entry(''))
         if f.kind == 'choice' and read_value(f, entry.printed).value is None: entry = Entry(_only_choice(episode, f))
         _fill(episode, f, entry, 'reader', 1)
-    for t in episode.form.tables: _add_rows(episode, t, look_up_rows(doc, t), 1)
+    for t in episode.form.tables: _add_rows(episode, t, rows[t.path], 1)
 
 def _by_question(episode: _Episode, portions: Sequence[Sequence[int]]) -> None:
     "Ask for one field at a time"

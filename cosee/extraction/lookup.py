@@ -10,6 +10,7 @@ __all__ = ['Found', 'look_up_fields', 'look_up_rows']
 
 # %% ../../nbs/extraction/03_lookup.ipynb #78121821
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Optional, cast
 from .prompt import Entry, short_name
@@ -80,13 +81,17 @@ class _Search:
 def look_up_fields(
     doc: Reader,          # a document
     form: Form,           # what is asked
-    abstain: float = 0.25 # confidence below which nothing is found
+    abstain: float = 0.25, # confidence below which nothing is found
+    taken: Sequence[tuple[int, Box]] = () # page and box of what is no field's, such as the cells of rows
 ) -> dict[str, Entry]:    # path -> what is found; fields without anything left out
     "Look all fields up, so that a printed place goes to the field that is surest of it."
+    def is_free(c: Candidate) -> bool:
+        if c['answer'].endswith(':'): return False   # a label
+        return not any(page == c['page'] and box_iou(c['bbox'], box) > .5 for page, box in taken)
+
     searches = list[_Search]()
     for f in form.fields:
-        wordings = [(w, [c for c in doc.candidates(w.question, 8) if not c['answer'].endswith(':')])   # no labels
-                    for w in _wordings(f, form.title)]
+        wordings = [(w, list(filter(is_free, doc.candidates(w.question, 12)))) for w in _wordings(f, form.title)]
         searches.append(_Search(f, wordings))
         searches[-1].found = searches[-1].search(doc, abstain)
     rivals = sorted((s for s in searches if s.asked.kind not in ('choice', 'boolean')), key=_order)
