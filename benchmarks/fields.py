@@ -51,7 +51,7 @@ def checksum(path) -> str: return hashlib.sha256(Path(path).read_bytes()).hexdig
 def drawn(name, folder, args) -> dict:
     "File -> its pages and gold values, of the documents that are drawn"
     from cosee.datasets.registry import load
-    from cosee.fields.official import official_golds
+    from cosee.extraction.scores import official_golds
     loader, split = SETS[name]
     by_file = defaultdict(list)
     for sample in load(loader, split, root=folder, errors="skip"):
@@ -64,7 +64,7 @@ def drawn(name, folder, args) -> dict:
 
 def schema_of(name) -> dict:
     "The schema of a set without its rows"
-    from cosee.fields.official import official
+    from cosee.extraction.scores import official
     schema = official(SETS[name][0]).schema
     alone = {k: p for k, p in schema["properties"].items() if p["type"] != "array"}
     return dict(schema, properties=alone)
@@ -92,7 +92,7 @@ def in_turn(files, ways) -> list:
 
 def measured(name, file, images, client, way, words) -> dict:
     "A row: one document, one reader, one way"
-    from cosee.fields.episode import extract
+    from cosee.extraction.extract import extract
     words.read([images[i] for i in range(min(len(images), 30))])
     start = time.process_time()
     try: found, error = extract(images, schema_of(name), client, by=way, words=words), ""
@@ -138,7 +138,7 @@ def asked(sets, args, kept):
 
 def counted(row, golds) -> dict:
     "Right, predicted and gold values of a row's fields, by the set's own rules"
-    from cosee.fields.official import official_answers, official_counts
+    from cosee.extraction.scores import official_answers, official_counts
     name, props = SETS[row["set"]][0], schema_of(row["set"])["properties"]
     wanted = {f: v for f, v in golds.items() if f in props}
     return official_counts(name, official_answers(name, row), wanted)

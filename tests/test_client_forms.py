@@ -13,7 +13,7 @@ from cosee.document import InteractiveDocument, VLMLanguageModel
 from cosee.eval.baselines import direct_answer, self_consistency, single_agent_cot
 from cosee.eval.baselines import multi_agent_chat_no_board
 from cosee.eval.judge import judge_answer
-from cosee.fields.episode import extract
+from cosee.extraction.extract import extract
 from cosee.models.client import VLMClient, ask, ask_many, page_request, prompt_request
 from cosee.models.calls import record
 from cosee.models.qwen_vl_wrapper import QwenVLClient

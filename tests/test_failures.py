@@ -10,7 +10,7 @@ from cosee.controller import CoSeeController
 
 from cosee.budgets import Task
 from cosee.policies import Single
-from cosee.fields.episode import extract
+from cosee.extraction.extract import extract
 from cosee.models.client import Request, page_request
 from cosee.models.registry import create_vlm_client
 from cosee.cascade import CascadeController

@@ -10,11 +10,9 @@ from conftest import ROOT
 from cosee.cli.entry import main
 from cosee.datasets.forms import CONTRACT_QUESTIONS, RECEIPT_QUESTIONS
 from cosee.eval.form_scores import field_counts, form_f1
-from cosee.fields.episode import extract
-from cosee.fields.schema import read_schema
-from cosee.fields.official import OFFICIAL, official_answers, official_golds, official_scores
-from cosee.fields.schema import SchemaError, ready_schemas
-from cosee.fields.scores import score_fields
+from cosee.extraction.extract import extract
+from cosee.extraction.schema import SchemaError, packaged_schemas, read_schema
+from cosee.extraction.scores import OFFICIAL, official_answers, official_golds, official_scores, score_fields
 from cosee.models.testing import ScriptedClient
 from cosee.models.reader_client import OcrClient
 from cosee.text.layout import typed_page
@@ -225,8 +223,8 @@ def test_the_sample_invoice_is_read_by_the_schema_that_comes_along():
 
 def test_ready_made_schemas_are_plain_json_schema_with_questions():
     from jsonschema import Draft202012Validator
-    assert set(ready_schemas()) == {"contract", "invoice", "receipt", "statement"}
-    for name, path in ready_schemas().items():
+    assert set(packaged_schemas()) == {"contract", "invoice", "receipt", "statement"}
+    for name, path in packaged_schemas().items():
         schema = json.loads(path.read_text(encoding="utf-8"))
         Draft202012Validator.check_schema(schema)
         form = read_schema(name)
@@ -270,4 +268,4 @@ def test_the_command_takes_a_schema_by_its_name():
 
 def test_the_help_names_the_schemas_that_come_along(capsys):
     assert main(["extract", "--help"]) == 0
-    assert f"comes along: {', '.join(ready_schemas())}" in " ".join(capsys.readouterr().out.split())
+    assert f"comes along: {', '.join(packaged_schemas())}" in " ".join(capsys.readouterr().out.split())

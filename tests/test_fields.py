@@ -9,12 +9,11 @@ import time
 
 import pytest
 from cosee.utils.boxes import box_iou
-from cosee.fields.episode import extract
-from cosee.fields.schema import read_schema
+from cosee.extraction.extract import extract
+from cosee.extraction.prompt import read_reply, reply_schema
+from cosee.extraction.schema import SchemaError, read_schema
+from cosee.extraction.values import read_value
 from cosee.text.grounding import TextLocator
-from cosee.fields.prompt import read_reply, reply_schema
-from cosee.fields.schema import SchemaError
-from cosee.fields.values import read_value
 from cosee.models.client import Reply, estimate_usage, prompt_text
 from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient

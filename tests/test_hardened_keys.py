@@ -330,7 +330,7 @@ def hostile_screens():
 
 
 def hostile_fields():
-    from cosee.fields.scores import FieldScore, FieldScores, Mark
+    from cosee.extraction.scores import FieldScore, FieldScores, Mark
     score = FieldScore(HOSTILE, [Mark(HOSTILE, HOSTILE, HOSTILE, HOSTILE, True, True, 1.)])
     return FieldScores({HOSTILE: score}, score, 1, [HOSTILE])
 
@@ -365,7 +365,7 @@ SHOWN = {"cosee.board.Board": hostile_board, "cosee.models.usage.Ledger": hostil
          "cosee.runs.table.Status": hostile_status, "cosee.eval.metrics.Aggregate": hostile_scores,
          "cosee.eval.metrics.FlavourTable": hostile_flavours, "cosee.eval.metrics.OfficialTable": hostile_official,
          "cosee.eval.statistics.Differences": hostile_differences, "cosee.runs.report.Report": hostile_report,
-         "cosee.fields.scores.FieldScores": hostile_fields, "cosee.study.tables.Table": hostile_study,
+         "cosee.extraction.scores.FieldScores": hostile_fields, "cosee.study.tables.Table": hostile_study,
          "cosee.screen.score.ScreenScores": hostile_screens, "cosee.view.figure.Picture": hostile_picture,
          "cosee.view.widget.EpisodeWidget": hostile_widget}
 OURS = {"cosee.view.html.Quote": "a part of a file of the package", "cosee.screen.scenes.Scene": "a picture"}

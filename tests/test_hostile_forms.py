@@ -7,11 +7,10 @@ import tracemalloc
 import pytest
 from cosee.utils.boxes import is_box
 from cosee.utils.config import ConfigError
-from cosee.fields.episode import extract
-from cosee.fields.schema import read_schema
-from cosee.fields.prompt import form_prompt, reply_schema
-from cosee.fields.schema import SchemaError
-from cosee.fields.values import read_value
+from cosee.extraction.extract import extract
+from cosee.extraction.prompt import form_prompt, reply_schema
+from cosee.extraction.schema import SchemaError, read_schema
+from cosee.extraction.values import read_value
 from cosee.models.testing import ScriptedClient
 from cosee.text.layout import typed_page
 from PIL import Image

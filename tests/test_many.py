@@ -15,10 +15,9 @@ from conftest import ROOT
 from PIL import Image
 
 from cosee.cli.entry import main
-from cosee.runs.extraction.folder import Extracted, begin_folder, document_key, write_line
-from cosee.runs.extraction.page import review_server
-from cosee.runs.extraction.report import report_html
-from cosee.runs.extraction.review import Review
+from cosee.extraction.folder import Extracted, begin_folder, document_key, write_line
+from cosee.extraction.report import report_html
+from cosee.extraction.review import Review, review_server
 from cosee.runs.log import RunError, locked_file
 
 pytestmark = pytest.mark.slow

@@ -36,9 +36,8 @@ exit codes:
 # %% ../../nbs/cli/16_review.ipynb #27488e4e
 def _review(args: Namespace) -> int:
     "Serve the page until Ctrl-C"
-    from cosee.runs.extraction.folder import Extracted
-    from cosee.runs.extraction.page import review_server
-    from cosee.runs.extraction.review import Review
+    from cosee.extraction.folder import Extracted
+    from cosee.extraction.review import Review, review_server
     from cosee.runs.log import RunError
     try: server = review_server(Review(Extracted(args.folder)), args.port)
     except RunError as e: raise Stop(str(e), e.code) from e

@@ -496,7 +496,7 @@ def _extracted(folder: Union[str, Path]) -> Optional[Path]:
 
 def _score_fields(args: Namespace, results: Path) -> int:
     "Score fields against values that people checked"
-    from cosee.fields.scores import SCORE_HEAD, read_lines, score_fields
+    from cosee.extraction.scores import SCORE_HEAD, read_lines, score_fields
     gold, schema = args.gold or results.parent/'gold.jsonl', args.schema or results.parent/'schema.json'
     try: found = score_fields(read_lines(results), read_lines(gold), schema)
     except OSError as e: raise Stop(f'{e.filename}: {e.strerror}; see --gold and --schema', BAD_INPUT) from e
@@ -663,8 +663,7 @@ class _PagesInTurn:
 
 # %% ../../nbs/cli/04_runs.ipynb #fe7f25f5
 def _to_table(args: Namespace) -> list[Path]:
-    from cosee.runs.extraction.folder import Extracted, is_extraction
-    from cosee.runs.extraction.sheet import export_values
+    from cosee.extraction.folder import Extracted, export_values, is_extraction
     from cosee.runs.table import Run
     if is_extraction(args.folder): return export_values(Extracted(args.folder), args.output)
     return [Run(args.folder).export(args.output)]

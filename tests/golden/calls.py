@@ -35,7 +35,7 @@ from cosee.eval.baselines import multi_agent_chat_no_board
 from cosee.eval.judge import judge_answer
 from cosee.policies import build_team
 from cosee.document import InteractiveDocument, VLMLanguageModel
-from cosee.fields.episode import extract
+from cosee.extraction.extract import extract
 from cosee.models.backends import Backend
 from cosee.models.registry import create_vlm_client
 from cosee.models.reader_client import OcrClient

@@ -27,7 +27,7 @@ function picture(cell) {
     tabindex: '-1',
   });
   const image = h('img', {
-    src: `cuttings/${shown.number}/${cell.place}.webp`,
+    src: `crops/${shown.number}/${cell.place}.webp`,
     alt: `${cell.name} on page ${cell.page}`,
     loading: 'lazy',
   });
