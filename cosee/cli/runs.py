@@ -254,14 +254,14 @@ def mean_scores(
     return {method: {m: s.mean for m, s in scores.items()} for method, scores in found.items()}
 
 def _counts_row(name: str, s: Mapping[str, Any]) -> list[Any]:
-    invalid = f"{s['invalid'] / max(1, s['calls']):.1%}"
+    invalid = f"{s['invalid'] / max(1, s['replies']):.1%}"
     return [name, s['ok'], s['failed'], invalid, f"{s['tokens']:,}", f"{s['calls']:,}", f"{s['seconds']:.0f}"]
 
 def total_counts(
     status: 'Status'
 ) -> dict[str, float]:
     "Add up the counts of all methods."
-    names = 'ok', 'failed', 'invalid', 'tokens', 'calls', 'seconds', 'reading', 'reading_tokens'
+    names = 'ok', 'failed', 'invalid', 'replies', 'tokens', 'calls', 'seconds', 'reading', 'reading_tokens'
     return {k: sum(s[k] for s in status.values()) for k in names}
 
 def _reading_text(total: Mapping[str, float]) -> str:

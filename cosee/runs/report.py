@@ -34,7 +34,7 @@ class MethodRow(TypedDict):
     tokens: float
     calls: float
     seconds: float
-    invalid: float # share of the calls
+    invalid: float # share of the turns, or of the calls of a method without turns
     failed: int    # questions
     price: Optional[float]           # of all questions; None where no price is known
     pages_shown: Optional[float]     # pages, where not all were
@@ -69,14 +69,24 @@ def _method_row(answers: list[Answer], others: Mapping[str, str], price: Optiona
     e = bootstrap([a.score for a in answers], [a.document for a in answers], n_resamples=n_resamples)
     calls, n, records = sum(a.cost.calls for a in answers), len(answers), [a.record for a in answers]
     cost = sum(_price(r.get('usage') or {}, price) for r in records) if price else None
+    replies = sum(a.turns.all or a.cost.calls for a in answers)
     return MethodRow(questions=n, asked=n, score=100 * e.mean, low=100 * e.low, high=100 * e.high,
                      metrics={m: 100 * score_all(records, m, f).mean for m, f in others.items()},
                      tokens=sum(a.cost.tokens for a in answers) / n, calls=calls / n,
                      seconds=_mean((r.get('times') or {}).get('seconds') for r in records) or 0.,
-                     invalid=sum(map(count_invalid, records)) / max(1, calls),
+                     invalid=sum(map(count_invalid, records)) / max(1, replies),
                      failed=sum(a.failed for a in answers), price=cost, **_selection(answers))
 
 # %% ../../nbs/runs/06_report.ipynb #e9322bcd
+_RUNS = 'What was run'
+
+def _without_column(table: Table, name: str) -> Table:
+    "A table without a column, or as it is where there is none"
+    if name not in table.columns: return table
+    at = list(table.columns).index(name)
+    return Table(table.title, {c: how for c, how in table.columns.items() if c != name},
+                 [[*row[:at], *row[at + 1:]] for row in table.rows])
+
 def _settings_text(run: Run) -> str:
     "The settings of a run and its methods that are not the usual ones, in a line"
     config = run.about.get('config') or {}
@@ -98,7 +108,7 @@ def _run_table(runs: list[Run], answers: list[Answer]) -> Table:
                      len({a.sample for a in own}), len({a.document for a in own}), str(config.get('seed', '')),
                      (about.get('versions') or {}).get('cosee'), str((about.get('git') or {}).get('commit') or '')[:9],
                      (about.get('times') or {}).get('at'), one_line(_settings_text(run), 600)])
-    return Table('What was run', columns, [[v if v is None or isinstance(v, int) else one_line(str(v), 600)
+    return Table(_RUNS, columns, [[v if v is None or isinstance(v, int) else one_line(str(v), 600)
                                             for v in row] for row in rows])
 
 # %% ../../nbs/runs/06_report.ipynb #6e61ce89
@@ -108,8 +118,8 @@ _DEFINITIONS = {
     'p': 'of a paired permutation test that flips whole documents; with Holm\'s correction for all tests together',
     'tokens, calls': 'of prompts and replies, and requests to the model, for each question; cached tokens are counted '
                      'unless a column says uncached',
-    'invalid replies': 'the share of the calls from which nothing could be read: a turn that wrote nothing, or a call '
-                       'without an answer; the question need not fail',
+    'invalid replies': 'the share of replies from which nothing could be read: turns that wrote nothing, or calls '
+                       'without an answer where a method has no turns; the question need not fail',
     'failed': 'questions that ended in an error or ran out of time',
     'accuracy': 'the share of answers with a score of 0.5 or more',
     'could have seen': 'the difference that this comparison would have shown in 80 of 100 cases',
@@ -172,6 +182,7 @@ def _question_html(q: Disagreement) -> Html:
 
 # %% ../../nbs/runs/06_report.ipynb #dd82f370
 _ALIKE = 'All methods score alike on every question.'
+_MANY = 30   # rows from which a table is folded
 
 class Report:
     "Methods of one or several runs side by side."
@@ -278,7 +289,7 @@ class Report:
 
     def method_table(self) -> Table:
         "Make the table of methods."
-        columns = {'method': '{}', 'scored questions': '{:,}', 'score': '{:.1f}', '95 % interval': '{}',
+        columns = {'method': '{}', 'scored questions': '{:,}', 'score': '{:.1f}', '95 % interval': '{:s}',
                    **dict.fromkeys([*self.metrics][1:], '{:.1f}'), 'tokens': '{:,.0f}', 'pages shown': '{:.1f}',
                    'page recall': '{:.2f}', 'evidence recall': '{:.2f}', 'calls': '{:.1f}', 'seconds': '{:.2f}',
                    'invalid replies': '{:.1%}', 'failed': '{:,}', 'price': '{:.4f}'}
@@ -318,13 +329,15 @@ class Report:
     def tables(self) -> list[Table]:
         "Make all tables behind that of the methods that say something."
         found = self.analysis.tables()
-        budgets = len({(a.method, a.budget) for a in self.answers}) > len({a.method for a in self.answers})
-        if not budgets: found.pop('comparisons', None)   # the tests against the baseline say it
-        if not budgets and len(self.runs) < 2: found.pop('accuracy_cost', None)   # the table of methods says it
+        budgets = any(a.budget != 'free' and 'call' not in a.budget for a in self.answers)
+        if not budgets:   # the tests against the baseline say it
+            found = {name: t for name, t in found.items() if name not in ('comparisons', 'class_comparisons')}
+        if len(self.runs) < 2: found.pop('accuracy_cost', None)   # the table of methods says it
         failures = Table('What failed', {'question': '{}', 'method': '{}', 'error': '{}'}, self.failures[:50])
         every = [self.team_table(), *found.values(), self.progress_table(), failures,
                  _run_table(self.runs, self.answers)]
-        return [t for t in every if t.rows]
+        one_model = len({a.model for a in self.answers}) == 1
+        return [_without_column(t, 'model') if one_model and t.title != _RUNS else t for t in every if t.rows]
 
     def pictures(self) -> list[Picture]:
         "Choose the pictures that the runs have the numbers for; drawing one raises ImportError without matplotlib."
@@ -390,7 +403,9 @@ class Report:
         terms = [el('p', el('b', term), f': {meaning}.') for term, meaning in _DEFINITIONS.items()]
         body = el('body', el('h1', self.name, el('small', self.title)), table_html(self.method_table()),
                   el('ul', [el('li', one_line(s, 500)) for s in self.sentences()]), self._figures(),
-                  [[el('h2', t.title), table_html(t)] for t in self.tables()],
+                  [[el('h2', t.title), table_html(t)] if len(t.rows) <= _MANY else
+                   el('details', el('summary', f'{t.title}: {len(t.rows):,} rows'), table_html(t))
+                   for t in self.tables()],
                   el('h2', 'Questions on which the methods differ'), listed or el('p', _ALIKE),
                   el('h2', 'Definitions'), el('div', terms, cls='terms'))
         return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'

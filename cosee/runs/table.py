@@ -19,8 +19,8 @@ from ..utils.registry import need
 from ..utils.text import html_table, md_table, means_none, one_line
 
 # %% auto #0
-__all__ = ['Chosen', 'Run', 'Counts', 'Progress', 'Status', 'count_invalid', 'score_all', 'score_records', 'slim', 'flat',
-           'write_frame', 'Transcript', 'replay_record', 'find_runs', 'join_runs']
+__all__ = ['Chosen', 'Run', 'Counts', 'Progress', 'Status', 'count_invalid', 'count_replies', 'score_all', 'score_records',
+           'slim', 'flat', 'write_frame', 'Transcript', 'replay_record', 'find_runs', 'join_runs']
 
 # %% ../../nbs/runs/01_table.ipynb #66253645
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class Run:
             s['tokens'] += usage.get('total_tokens', 0)
             s['calls'] += usage.get('calls', 0)
             s['invalid'] += count_invalid(r)
+            s['replies'] += count_replies(r)
             s['seconds'] += r.get('times', {}).get('seconds', 0.)
             s['reading'] += r.get('times', {}).get('reading') or 0.
             s['reading_tokens'] += (r.get('reading') or {}).get('total_tokens') or 0
@@ -153,6 +154,7 @@ class Counts(TypedDict):
     tokens: int
     calls: int
     invalid: int   # replies from which nothing could be read, see `count_invalid`
+    replies: int   # of so many, see `count_replies`
     seconds: float # without reading
     reading: float # seconds in which pages were read that no method had read before
     reading_tokens: int # of a model that wrote these pages down
@@ -177,7 +179,7 @@ class Status(dict[str, Counts]):
 
 # %% ../../nbs/runs/01_table.ipynb #8c39cfa2
 def _nothing() -> Counts:
-    return Counts(ok=0, failed=0, tokens=0, calls=0, invalid=0, seconds=0., reading=0., reading_tokens=0)
+    return Counts(ok=0, failed=0, tokens=0, calls=0, invalid=0, replies=0, seconds=0., reading=0., reading_tokens=0)
 
 def count_invalid(
     record: Record # a record
@@ -185,6 +187,12 @@ def count_invalid(
     "Count the replies from which nothing could be read: turns that wrote nothing, or a call without an answer."
     unread = record['status'] == 'ok' and not record.get('answer') and not record.get('team')
     return record.get('invalid') or int(unread and bool((record.get('usage') or {}).get('calls')))
+
+def count_replies(
+    record: Record # a record, with its trace
+) -> int:
+    "Count the turns of a team, each of which may ask twice; the calls, where no turns are known."
+    return len((record.get('trace') or {}).get('events') or []) or (record.get('usage') or {}).get('calls') or 0
 
 # %% ../../nbs/runs/01_table.ipynb #10d519c7
 _CONTEXT = ('answer_format', 'year_flag', 'answer_type', 'tolerance', 'dataset')   # of a record's meta
