@@ -335,8 +335,8 @@ def hostile_fields():
     return FieldScores({HOSTILE: score}, score, 1, [HOSTILE])
 
 
-def hostile_study():
-    from cosee.study.tables import Table
+def hostile_table():
+    from cosee.runs.analysis import Table
     return Table(HOSTILE, {HOSTILE: "{}", "n": "{:,}"}, [[HOSTILE, 1]])
 
 
@@ -347,8 +347,8 @@ def hostile_status():
 
 def hostile_picture():
     pytest.importorskip("matplotlib")
-    from cosee.runs.figures import score_picture
-    return score_picture({HOSTILE: dict(score=50., tokens=1000, low=40., high=60.)})
+    from cosee.runs.figures import ScorePoint, score_picture
+    return score_picture([ScorePoint(HOSTILE, HOSTILE, 1000, 50., 40., 60.)])
 
 
 def hostile_widget():
@@ -365,7 +365,7 @@ SHOWN = {"cosee.board.Board": hostile_board, "cosee.models.usage.Ledger": hostil
          "cosee.runs.table.Status": hostile_status, "cosee.eval.metrics.Aggregate": hostile_scores,
          "cosee.eval.metrics.FlavourTable": hostile_flavours, "cosee.eval.metrics.OfficialTable": hostile_official,
          "cosee.eval.statistics.Differences": hostile_differences, "cosee.runs.report.Report": hostile_report,
-         "cosee.fields.scores.FieldScores": hostile_fields, "cosee.study.tables.Table": hostile_study,
+         "cosee.fields.scores.FieldScores": hostile_fields, "cosee.runs.analysis.Table": hostile_table,
          "cosee.screen.score.ScreenScores": hostile_screens, "cosee.view.figure.Picture": hostile_picture,
          "cosee.view.widget.EpisodeWidget": hostile_widget}
 OURS = {"cosee.view.html.Quote": "a part of a file of the package", "cosee.screen.scenes.Scene": "a picture"}

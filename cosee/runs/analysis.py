@@ -367,8 +367,7 @@ class Table(NamedTuple):
 
     def markdown(self) -> str:
         "Write the table in Markdown, numbers to the right."
-        return md_table(list(self.columns), [[md_line(cell, 400) for cell in row] for row in self.texts()],
-                        self.numbers)
+        return md_table(list(self.columns), self.texts(), self.numbers)
 
     def to_dict(self) -> dict[str, Any]: return dict(title=self.title, columns=list(self.columns), rows=self.rows)
     def _repr_markdown_(self): return f'**{md_line(self.title)}**\n\n{self.markdown()}'
