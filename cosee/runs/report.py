@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, TypedDict, Union
 from ..eval.statistics import Differences, bootstrap, compare_runs
-from .analysis import Analysis, Table, make_table
+from .analysis import Analysis, Table, Value, make_table
 from .answers import Answer, choose_metrics, label_methods, model_name, read_answers
 from .figures import ScorePoint, herding_picture, reliability_picture, score_picture, usage_picture
 from .log import RunError
@@ -333,7 +333,8 @@ class Report:
         if not budgets:   # the tests against the baseline say it
             found = {name: t for name, t in found.items() if name not in ('comparisons', 'class_comparisons')}
         if len(self.runs) < 2: found.pop('accuracy_cost', None)   # the table of methods says it
-        failures = Table('What failed', {'question': '{}', 'method': '{}', 'error': '{}'}, self.failures[:50])
+        failures = Table('What failed', dict.fromkeys(('question', 'method', 'error'), '{}'),
+                         [[*row] for row in self.failures[:50]])
         every = [self.team_table(), *found.values(), self.progress_table(), failures,
                  _run_table(self.runs, self.answers)]
         one_model = len({a.model for a in self.answers}) == 1
@@ -377,9 +378,10 @@ class Report:
     def _question_table(self, n: int) -> str:
         "The questions on which methods differ, in Markdown"
         columns = dict.fromkeys(['question', 'text', 'gold', *self.rows], '{}')
-        rows = [[one_line(q['sample'], 40), q['question'], one_line(' / '.join(q['gold']), 60),
-                 *(f'{one_line(str(a.answer), 60)} ({a.score:.2f})' for a in q['methods'].values())]
-                for q in self.disagreements(n)]
+        rows: list[list[Value]] = [
+            [one_line(q['sample'], 40), q['question'], one_line(' / '.join(q['gold']), 60),
+             *(f'{one_line(str(a.answer), 60)} ({a.score:.2f})' for a in q['methods'].values())]
+            for q in self.disagreements(n)]
         return Table('', columns, rows).markdown() if rows else _ALIKE
 
     def _repr_markdown_(self): return self.markdown(8)
