@@ -282,7 +282,7 @@ def test_the_figure_of_every_answer_is_the_official_one(runs):
 def test_the_comparison_shows_the_same_figures(runs, capsys):
     *_, out = runs
     folders = [str(run.folder) for run in out.values()]
-    assert main(["compare", *folders, "--json"]) == 0
+    assert main(["report", *folders, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     for run in out.values():
         for method, scores in run.scores(*next(iter(shown["metric"].items()))).items():
@@ -295,7 +295,8 @@ def test_the_submission_says_what_was_said(runs, tmp_path, capsys):
     name, samples, out = runs
     for kind, run in out.items():
         path = tmp_path / f"{kind}.json"
-        code = main(["submit", str(run.folder), "--method", f"team_{kind}", "-o", str(path)])
+        code = main(["report", str(run.folder), "--format", "submission", "--method", f"team_{kind}", "-o",
+                     str(path)])
         if name not in FORMS:
             assert code == 2 and "no submission form" in capsys.readouterr().err
             continue

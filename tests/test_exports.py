@@ -15,7 +15,7 @@ from cosee.runs.table import Run
 from cosee.runs.config import make_config
 from cosee.runs.record import answer_one
 from cosee.runs.inspect_log import write_inspect
-from cosee.runs.markdown import board_markdown, episode_markdown, md_block, run_markdown
+from cosee.runs.markdown import board_markdown, episode_markdown, md_block
 from cosee.models.testing import ScriptedClient
 from cosee.utils.text import md_line
 
@@ -192,31 +192,17 @@ def made_run(folder, question="What is the total?", id="q", methods=("cot", "cha
     return Run(folder)
 
 
-def test_a_run_becomes_a_folder_of_pages(tmp_path):
-    run = made_run(tmp_path / "run", id="../../etc/pass")
-    for _ in range(2):   # a second export writes the same
-        index = run_markdown(run, tmp_path / "out")
-        files = sorted(p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*.md"))
-        assert files == ["index.md", *(f"questions/0000{i}.md" for i in (1, 2, 3))]
-        text = (tmp_path / "out/questions/00003.md").read_text()
-        assert [text.count(f"# {m}\n") for m in ("cot", "chat", "cosee\\_light")] == [
-            1,
-            1,
-            1,
-        ] and "Failed: IndexError" in text
-    page = html(index.read_text())
-    assert page.count('<a href="questions/') == 3 and page.count("<tr>") == 4 and "failed" in page
-    assert (
-        "Reply:" not in (run_markdown(run, tmp_path / "short", calls=False).parent / "questions/00001.md").read_text()
-    )
-
-
 @pytest.mark.parametrize("text", HOSTILE[:12])
-def test_a_run_of_hostile_texts_links_to_its_own_pages_only(tmp_path, text):
-    run = made_run(tmp_path / "run", question=text, id=text, methods=("cot", "cosee_light"), n=1)
-    index = run_markdown(run, tmp_path / "out")
-    for path in (index, *(tmp_path / "out/questions").iterdir()):
-        assert all(h.startswith("questions/") for h in re.findall(r'(?:href|src)="([^"]*)', html(path.read_text())))
+def test_records_of_hostile_texts_link_nowhere(tmp_path, text):
+    for record in made_run(tmp_path / "run", question=text, id=text, methods=("cot", "cosee_light"), n=1):
+        assert not re.findall(r'(?:href|src)="([^"]*)', html(episode_markdown(record)))
+
+
+def test_a_record_says_why_it_failed_and_can_leave_out_its_calls(tmp_path):
+    records = list(made_run(tmp_path / "run", id="../../etc/pass"))
+    failed = [r for r in records if r["status"] != "ok"]
+    assert failed and all("Failed: IndexError" in episode_markdown(r) for r in failed)
+    assert "Reply:" in episode_markdown(records[0]) and "Reply:" not in episode_markdown(records[0], calls=False)
 
 
 def test_a_method_without_a_board_is_shown_too():

@@ -91,11 +91,12 @@ def closed(here, tmp_path):
 def test_a_read_only_folder_is_read_and_writing_into_it_is_one_line(here, closed, tmp_path, counts):
     before = {p: p.read_bytes() for p in closed.rglob("*") if p.is_file()}
     writing = [["run", here / "config.yaml", "--output-dir", closed / "new", "--quiet"],
-               ["resume", closed / "run", "--quiet", "--allow-plugins"],
+               ["run", closed / "run", "--quiet", "--allow-plugins"],
                ["report", closed / "run", "--output", closed / "report.html"],
-               ["export", closed / "run", "--output", closed / "table.csv"],
+               ["report", closed / "run", "--output", closed / "table.csv"],
                ["view", closed / "run", "--export", closed / "site", "--quiet"]]
-    reading = [["status", closed / "run"], ["score", closed / "run"], ["replay", closed / "run", "q1"]]
+    reading = [["report", closed / "run", "--format", "status"], ["report", closed / "run", "--format", "text"],
+               ["report", closed / "run", "--episode", "q1"]]
     for argv, (code, said) in zip(writing, commands(writing), strict=True):
         assert code in (1, 2) and said.count("\n") == 1 and "Traceback" not in said, (argv, code, said)
         counts["refused in one line"] += 1

@@ -121,10 +121,10 @@ def test_pages_of_episodes(browser, tmp_path, counts):
 
 
 def test_pictures(browser, tmp_path, counts):
-    from cosee.runs.figures import score_picture
+    from cosee.runs.figures import ScorePoint, score_picture
     groups = [TEXTS[i:i + 25] for i in range(0, MOST, 25)]
-    row = dict(score=50., tokens=1000, low=40., high=60.)
-    looked_at(browser, page_of(tmp_path, [score_picture(dict.fromkeys(group, row)).svg() for group in groups]))
+    pictures = [score_picture([ScorePoint(text, text, 1000, 50., 40., 60.) for text in group]) for group in groups]
+    looked_at(browser, page_of(tmp_path, [picture.svg() for picture in pictures]))
     counts[SHOWN] = MOST
 
 

@@ -252,12 +252,12 @@ def test_results_are_scored_from_the_shell(tmp_path):
     (tmp_path / "documents.jsonl").write_text(json.dumps({"file": "in/a.pdf", "value": {"number": "A", "total": 5}}))
     lines = [dict(file="in/a.pdf", path="number", value="A"), dict(file="in/a.pdf", path="total", value=6)]
     (tmp_path / "gold.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    run = command("score", tmp_path, "--json")
+    run = command("report", tmp_path, "--json")
     assert run.returncode == 0 and json.loads(run.stdout)["all"]["f1"] == .5, run.stderr
-    run = command("score", tmp_path / "documents.jsonl", "--gold", tmp_path / "gold.jsonl")
+    run = command("report", tmp_path / "documents.jsonl", "--gold", tmp_path / "gold.jsonl")
     assert "in/a.pdf, total: 5, right is 6" in run.stdout and "1 right of 2 values that were said" in run.stdout
     (tmp_path / "gold.jsonl").unlink()
-    run = command("score", tmp_path)
+    run = command("report", tmp_path)
     assert run.returncode == 2 and "gold.jsonl" in run.stderr and run.stderr.count("\n") == 1, run.stderr
 
 

@@ -235,7 +235,7 @@ def test_paths_and_plugins_lie_beside_the_file_and_a_run_goes_on_anywhere(run, t
     code, out, err = run("run", mine / "run.yaml", "--limit", "1", "--output-dir", tmp_path / "run")
     assert code == 0 and "1 questions of folder x 1 method = 1 answers, with ocr" in err
     monkeypatch.chdir(mine)
-    code, out, err = run("resume", tmp_path / "run", "--allow-plugins")
+    code, out, err = run("run", tmp_path / "run", "--allow-plugins")
     assert code == 0 and "1 are there already" in err and "1 of 1 answers" in out
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["config"]["plugins"] == [str(mine / "methods.py")] and about["questions"] == 1
@@ -244,7 +244,7 @@ def test_paths_and_plugins_lie_beside_the_file_and_a_run_goes_on_anywhere(run, t
 def test_what_is_not_scored_is_told(run, tmp_path, monkeypatch):
     mine = project(tmp_path / "mine")
     assert run("run", mine / "run.yaml", "--output-dir", tmp_path / "run")[0] == 0
-    _, out, _ = run("compare", tmp_path / "run")
+    _, out, _ = run("report", tmp_path / "run", "--format", "text")
     assert "2 of 3" in out and "2 of 3 questions are scored" in out and "1 of the scored questions cannot" in out
     report = run("report", tmp_path / "run")[1].strip()
     with open(report, encoding="utf-8") as f: assert "2 of 3 questions are scored" in f.read()
@@ -263,9 +263,9 @@ def test_ctrl_c_prints_the_command_that_goes_on(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert time.monotonic() - begin < PROMPT and process.returncode == 130
-    assert " answers are kept; to go on: cosee resume here --allow-plugins --in-flight 2\n" in err
-    status = start(tmp_path, "status", "here").communicate(timeout=60)[0]
-    assert " of 6 answers; about " in status and "`cosee resume here` goes on" in status
+    assert " answers are kept; to go on: cosee run here --allow-plugins --in-flight 2\n" in err
+    status = start(tmp_path, "report", "here", "--format", "status").communicate(timeout=60)[0]
+    assert " of 6 answers; about " in status and "`cosee run here` goes on" in status
 
 
 def test_reading_is_not_charged_to_the_first_method(tmp_path):
@@ -297,13 +297,14 @@ def test_the_project_that_users_copy_runs_and_is_reported(run, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     code, out, err = run("run", mine / "run.yaml")
     assert code == 0 and "16 of 16 answers" in out and "reads no duties" in err
-    code, out, _ = run("score", "runs/own", "--allow-plugins", "--json")
-    assert {m: s["amount"]["mean"] for m, s in json.loads(out).items()} == dict.fromkeys(
-        ("direct", "short_answer", "tax_team", "auditors"), 1.)
+    code, out, _ = run("report", "runs/own", "--allow-plugins", "--json", "--metric", "amount")
+    assert {m: row["score"] for m, row in json.loads(out)["methods"].items()} == dict.fromkeys(
+        ("direct", "short_answer", "tax_team", "auditors"), 100.)
     assert run("report", "runs/own", "--allow-plugins")[0] == 0
     monkeypatch.delitem(SCORERS, "amount")   # as in another process
     code, _, err = run("report", "runs/own")
-    assert code == 2 and "own.py, which --allow-plugins imports" in err and run("status", "runs/own")[0] == 0
+    assert code == 2 and "own.py, which --allow-plugins imports" in err
+    assert run("report", "runs/own", "--format", "status")[0] == 0
     for name in [m for m in sys.modules if m == "plugin_own"]: del sys.modules[name]
     code, out, _ = run("run", mine / "run.yaml", "--client", "largest_amount", "--method", "direct",
                        "--output-dir", "la")

@@ -236,7 +236,7 @@ def test_nothing_that_a_run_writes_holds_a_secret(tmp_path, monkeypatch):
     files = [p for p in (tmp_path / "run").rglob("*") if p.is_file()]
     for secret in (KEY, "pass-word-77", "4f9a6c1e77b0d2e8aa", '"short"'):
         assert not [p.name for p in files if secret in p.read_text(encoding="utf-8")]
-    assert main(["resume", str(tmp_path / "run")]) == 2
+    assert main(["run", str(tmp_path / "run")]) == 2
 
 
 def test_redaction_leaves_what_is_no_secret():
@@ -335,8 +335,8 @@ def hostile_fields():
     return FieldScores({HOSTILE: score}, score, 1, [HOSTILE])
 
 
-def hostile_study():
-    from cosee.study.tables import Table
+def hostile_table():
+    from cosee.runs.analysis import Table
     return Table(HOSTILE, {HOSTILE: "{}", "n": "{:,}"}, [[HOSTILE, 1]])
 
 
@@ -347,8 +347,8 @@ def hostile_status():
 
 def hostile_picture():
     pytest.importorskip("matplotlib")
-    from cosee.runs.figures import score_picture
-    return score_picture({HOSTILE: dict(score=50., tokens=1000, low=40., high=60.)})
+    from cosee.runs.figures import ScorePoint, score_picture
+    return score_picture([ScorePoint(HOSTILE, HOSTILE, 1000, 50., 40., 60.)])
 
 
 def hostile_widget():
@@ -365,7 +365,7 @@ SHOWN = {"cosee.board.Board": hostile_board, "cosee.models.usage.Ledger": hostil
          "cosee.runs.table.Status": hostile_status, "cosee.eval.metrics.Aggregate": hostile_scores,
          "cosee.eval.metrics.FlavourTable": hostile_flavours, "cosee.eval.metrics.OfficialTable": hostile_official,
          "cosee.eval.statistics.Differences": hostile_differences, "cosee.runs.report.Report": hostile_report,
-         "cosee.extraction.scores.FieldScores": hostile_fields, "cosee.study.tables.Table": hostile_study,
+         "cosee.extraction.scores.FieldScores": hostile_fields, "cosee.runs.analysis.Table": hostile_table,
          "cosee.screen.score.ScreenScores": hostile_screens, "cosee.view.figure.Picture": hostile_picture,
          "cosee.view.widget.EpisodeWidget": hostile_widget}
 OURS = {"cosee.view.html.Quote": "a part of a file of the package", "cosee.screen.scenes.Scene": "a picture"}
@@ -441,16 +441,17 @@ def test_a_foreign_folder_runs_no_code(foreign, capsys):
     folder, about = foreign
     sample = next(iter(Run(folder)))["sample"]
     (folder / "run.json").write_text(json.dumps(about))
-    commands = [["replay", str(sample), "--html", "x.html"], ["submit", "--method", "direct", "--form", "mpdocvqa"],
-                ["score"], ["status"], ["export", "-o", "x.csv"], ["report"], ["view", "--export", "site"],
-                ["export", "--to", "inspect", "--pages", "-o", "logs"]]
+    commands = [["report", "--episode", str(sample), "-o", "x.html"], ["report", "--format", "status"],
+                ["report", "--format", "submission", "--method", "direct", "--form", "mpdocvqa"],
+                ["report", "--format", "text"], ["report", "-o", "x.csv"], ["report"], ["view", "--export", "site"],
+                ["report", "--format", "inspect", "--pages", "-o", "logs"]]
     for command, *rest in commands:
         main([command, str(folder), *rest])
-    assert main(["resume", str(folder)]) == 2 and "was changed" in capsys.readouterr().err
+    assert main(["run", str(folder)]) == 2 and "was changed" in capsys.readouterr().err
     (folder / "run.json").write_text(json.dumps({**about, "hash": digest(about["config"])}))
-    assert main(["resume", str(folder)]) == 2 and "--allow-plugins" in capsys.readouterr().err
+    assert main(["run", str(folder)]) == 2 and "--allow-plugins" in capsys.readouterr().err
     assert not (folder.parent / "mark").exists()
-    assert main(["resume", str(folder), "--allow-plugins", "--quiet"]) == 0
+    assert main(["run", str(folder), "--allow-plugins", "--quiet"]) == 0
     assert (folder.parent / "mark").exists()
 
 

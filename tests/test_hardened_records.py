@@ -120,10 +120,10 @@ def damaged(sound, tmp_path):
     return folder
 
 
-COMMANDS: dict[str, list[str]] = {"status": [], "score": [], "compare": [], "report": [], "resume": [],
-            "export": ["-o", "{}/t.csv"],
-            "submit": ["--method", "direct", "--form", "dude", "-o", "{}/s.json"],
-            "export ": ["--to", "markdown", "-o", "{}/md"], "view": ["--export", "{}/site"]}
+COMMANDS: dict[str, list[str]] = {
+    "status": ["report", "--format", "status"], "text": ["report", "--format", "text"], "report": ["report"],
+    "table": ["report", "-o", "{}/t.csv"], "run": ["run"], "view": ["view", "--export", "{}/site"],
+    "submission": ["report", "--format", "submission", "--method", "direct", "--form", "dude", "-o", "{}/s.json"]}
 
 
 @pytest.mark.slow
@@ -131,8 +131,8 @@ COMMANDS: dict[str, list[str]] = {"status": [], "score": [], "compare": [], "rep
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_names_and_counts_damaged_lines_and_goes_on(damaged, sound, tmp_path, capsys, name):
     from cosee.cli.entry import main
-    more = [a.format(tmp_path) for a in COMMANDS[name]]
-    code, told = main([name.strip(), str(damaged), *more, "--quiet"]), capsys.readouterr()
+    command, *more = [a.format(tmp_path) for a in COMMANDS[name]]
+    code, told = main([command, str(damaged), *more, "--quiet"]), capsys.readouterr()
     assert code == (1 if name == "status" else 0), told.err
     lines = [line for line in told.err.splitlines() if "records.jsonl" in line]
     if name == "view":
@@ -140,18 +140,18 @@ def test_every_command_names_and_counts_damaged_lines_and_goes_on(damaged, sound
         assert f"{len(ODD) - 1} lines are shown here" in lines[1]
     else:
         assert len(lines) == 1 and f"{len(DAMAGE) + len(ODD)} lines are left out: line 2 (it is no JSON" in lines[0]
-    assert main([name.strip(), str(sound), *more, "--quiet"]) == 0
+    assert main([command, str(sound), *more, "--quiet"]) == 0
     same = capsys.readouterr()
     assert "left out" not in same.err
-    if name == "score": assert same.out == told.out
+    if name == "text": assert same.out == told.out
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "run"])
 def test_strict_refuses_a_damaged_run(damaged, tmp_path, capsys, name):
     from cosee.cli.entry import main
-    more = [a.format(tmp_path) for a in COMMANDS[name]]
+    command, *more = [a.format(tmp_path) for a in COMMANDS[name]]
     before = sorted(tmp_path.rglob("*"))
-    assert main([name.strip(), str(damaged), *more, "--strict", "--quiet"]) == 2
+    assert main([command, str(damaged), *more, "--strict", "--quiet"]) == 2
     err = capsys.readouterr().err
     assert "line 2 (" in err and "records.jsonl" in err and len(err.splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
@@ -159,7 +159,7 @@ def test_strict_refuses_a_damaged_run(damaged, tmp_path, capsys, name):
 
 def test_status_shows_which_lines_are_damaged(damaged, capsys):
     from cosee.cli.entry import main
-    assert main(["status", str(damaged), "--json"]) == 1
+    assert main(["report", str(damaged), "--format", "status", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)["damaged"]
     assert [d["line"] for d in told] == list(range(2, 2 + len(DAMAGE) + len(ODD)))
     assert "field usage must be" in told[len(DAMAGE)]["why"]
@@ -177,17 +177,17 @@ def test_a_record_of_wrong_types_is_one_for_no_reader(sound, fields):
 @pytest.mark.parametrize("about", ["", "{", "[]", "7", "null", '{"methods": 3}', '{"methods": [3]}', '{"x": NaN}',
                                    "{}",
                                    '{"config": 7}', '{"metrics": []}', '{"metrics": {"anls": 3}}', '{"versions": 1}'])
-@pytest.mark.parametrize("name", ["status", "score", "resume", "submit", "report", "replay", "merge"])
+@pytest.mark.parametrize("name", ["status", "text", "run", "submission", "report", "episode", "records"])
 def test_a_damaged_run_json_is_said_in_a_line(sound, tmp_path, capsys, about, name):
     from cosee.cli.entry import main
     folder = tmp_path / "run"
     shutil.copytree(sound, folder)
     (folder / "run.json").write_text(about)
     sample = json.loads((folder / "records.jsonl").read_text().splitlines()[0])["sample"]
-    first = [str(tmp_path / "merged")] if name == "merge" else []
-    more = dict(submit=["--method", "direct", "-o", str(tmp_path / "s.json")],
-                replay=[sample]).get(name, [])
-    code, told = main([name, *first, str(folder), *more]), capsys.readouterr()
+    more = dict(submission=["--format", "submission", "--method", "direct", "-o", str(tmp_path / "s.json")],
+                episode=["--episode", sample], status=["--format", "status"], text=["--format", "text"],
+                records=["--format", "records", "-o", str(tmp_path / "joined")]).get(name, [])
+    code, told = main(["run" if name == "run" else "report", str(folder), *more]), capsys.readouterr()
     assert code in (0, 2) and "Traceback" not in told.err
     if code: assert "run.json" in told.err and all(l.startswith("cosee") for l in told.err.splitlines())
 
@@ -200,7 +200,7 @@ def test_a_trace_that_cannot_be_replayed_is_said(sound, tmp_path, capsys):
     traces = dict(events=[{}]), dict(kind="calls"), dict(kind=7, pages=[], events=[dict(step="x")])
     for i, trace in enumerate(traces):
         (folder / "records.jsonl").write_text(json.dumps({**record, "trace": trace, "board": dict(cells=[])}) + "\n")
-        assert main(["replay", str(folder), record["sample"]]) in (0, 2), i
+        assert main(["report", str(folder), "--episode", record["sample"]]) in (0, 2), i
         assert "Traceback" not in capsys.readouterr().err
 
 

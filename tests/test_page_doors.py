@@ -216,12 +216,13 @@ def test_a_run_is_resumed_with_its_transcriber_from_a_folder_beside_it(run, shee
     assert records[1]["reading"]["total_tokens"] == 0 and records[1]["reading"]["kept_tokens"] == spent["total_tokens"]
     lines = (folder / "records.jsonl").read_bytes().splitlines(keepends=True)
     (folder / "records.jsonl").write_bytes(b"".join(lines[:3]))   # as if it had been killed
-    assert run("resume", folder, "--quiet")[0] == 0
+    assert run("run", folder, "--quiet")[0] == 0
     again = list(Run(folder))
     assert [r["answer"] for r in again] == [r["answer"] for r in records]
     assert (again[3]["reading"]["pages"], again[3]["reading"]["kept"]) == (0, 1)   # kept on disk
     total = sum(r["reading"]["total_tokens"] for r in again)
-    assert json.loads(run("status", folder, "--json")[1])["methods"]["direct"]["reading_tokens"] == total > 0
+    status = json.loads(run("report", folder, "--format", "status", "--json")[1])
+    assert status["methods"]["direct"]["reading_tokens"] == total > 0
     run("report", folder, "-o", tmp_path / "report.html")
     assert f"A model wrote the pages down for {total:,} tokens in all" in (tmp_path / "report.html").read_text()
 

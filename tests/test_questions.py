@@ -80,9 +80,9 @@ def test_every_command_of_the_page_works(folder, monkeypatch, capsys):
     for command in commands():
         if not command.startswith("cosee "): continue
         argv = shlex.split(command)[1:]
-        entry._parsed(argv)
+        entry._parse(argv)
         if READ_ALONE.search(command): continue
-        if command == "cosee resume runs/study": interrupt(folder / "runs/study")
+        if command == "cosee run runs/study": interrupt(folder / "runs/study")
         code = main(argv)
         said[command] = capsys.readouterr().out
         assert code == (ABSTAINS if "captain" in command else 0), command
@@ -91,7 +91,8 @@ def test_every_command_of_the_page_works(folder, monkeypatch, capsys):
     both, = answers['cosee ask report.pdf invoice.pdf -q "What is the total due?" --json']
     assert (both["answer"], both["page"], both["file"], both["file_page"]) == ("85.00 EUR", 4, "invoice.pdf", 1)
     assert "4.50 EUR" in said['cosee ask invoice.pdf -q "What is the unit price of paper?"']
-    assert "4 of 4 answers" in said["cosee resume runs/study"] and "4 of 4" in said["cosee status runs/study"]
+    assert "4 of 4 answers" in said["cosee run runs/study"]
+    assert "4 of 4" in said["cosee report runs/study --format status"]
     assert (folder / "site/index.html").is_file() and (folder / "answer.html").is_file()
     assert "removed" in said["cosee cache --clear"]
 

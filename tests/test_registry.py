@@ -203,7 +203,7 @@ def test_made_documents_are_loaded_like_any_others(name):
 
 def test_the_name_of_a_folder_says_nothing_about_room(run, tmp_path):
     (tmp_path / "make room").mkdir()
-    for argv in (["status", tmp_path / "make room"], ["view", tmp_path / "make room", "--no-browser"]):
+    for argv in (["report", tmp_path / "make room"], ["view", tmp_path / "make room", "--no-browser"]):
         code, _, err = run(*argv)
         assert code == 2 and "is no run folder" in err
 

@@ -18,7 +18,7 @@ from PIL import Image
 from cosee.cli.entry import main
 from cosee.datasets.folder import to_jsonl
 from cosee.runs.log import RunError, RunLog, read_records, without_times
-from cosee.runs.table import Run, merge_runs, pack_runs
+from cosee.runs.table import Run, join_runs
 from cosee.experiments import run_experiment
 from cosee.models.testing import ScriptedClient
 from cosee.runs.config import make_config, read_config
@@ -87,7 +87,7 @@ def test_a_run_survives_being_killed_in_the_middle_of_a_line(here, undisturbed, 
         left_torn += torn(folder / "records.jsonl")
     assert left_torn == kills
     counts["killed, and resumed to the records of a run that nothing disturbed"] = kills
-    code, said = cosee("resume", folder, "--workers", workers, "--quiet", "--allow-plugins")
+    code, said = cosee("run", folder, "--workers", workers, "--quiet", "--allow-plugins")
     assert code == 0, said
     lines = [without_times(r) for _, r in read_records(folder / "records.jsonl")]
     keys = [(r["sample"], r["method"]) for r in lines]
@@ -113,9 +113,9 @@ def test_two_runs_of_one_configuration_are_the_same_files(here, undisturbed):
 def test_shards_merge_to_the_same_run(here, undisturbed):
     for i in (1, 2, 3):
         run_experiment(read_config(here / "config.yaml"), here / "sharded" / f"shard-{i}-of-3", shard=f"{i}/3")
-    code, said = cosee("merge", here / "sharded")
+    code, said = cosee("report", here / "sharded", "--format", "records", "-o", here / "joined")
     assert code == 0, said
-    assert [without_times(r) for r in Run(here / "sharded")] == undisturbed[0]
+    assert [without_times(r) for r in Run(here / "joined")] == undisturbed[0]
 
 
 # --- disks and folders ---
@@ -127,7 +127,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(here, undisturbed):
     code, said = cosee("run", here / "config.yaml", "--output-dir", folder, "--quiet", COSEE_FILE_LIMIT=limit)
     assert code == 1 and "make room and resume" in said and "Traceback" not in said
     assert not torn(folder / "records.jsonl") and 0 < len(list(Run(folder))) < len(undisturbed[0])
-    assert cosee("resume", folder, "--quiet", "--allow-plugins")[0] == 0
+    assert cosee("run", folder, "--quiet", "--allow-plugins")[0] == 0
     assert [without_times(r) for _, r in read_records(folder / "records.jsonl")] == undisturbed[1]
 
 
@@ -186,10 +186,10 @@ def test_failures_are_recorded_and_retried_on_demand(here, undisturbed, tmp_path
     assert code == 1
     failed = [r for r in Run(tmp_path / "run") if r["status"] == "failed"]
     assert {r["sample"] for r in failed} == {"q3"} and all("went away" in r["error"] for r in failed)
-    code, said = cosee("status", tmp_path / "run")
+    code, said = cosee("report", tmp_path / "run", "--format", "status")
     assert code == 1 and "failed: q3, direct: ConnectionError: the server went away" in said
-    assert cosee("resume", tmp_path / "run", "--quiet", "--allow-plugins")[0] == 1   # left alone
-    assert cosee("resume", tmp_path / "run", "--quiet", "--retry-failed", "--allow-plugins")[0] == 0
+    assert cosee("run", tmp_path / "run", "--quiet", "--allow-plugins")[0] == 1   # left alone
+    assert cosee("run", tmp_path / "run", "--quiet", "--retry-failed", "--allow-plugins")[0] == 0
     found = [without_times(r) for r in Run(tmp_path / "run")]
     assert {r["attempt"] for r in found if r["sample"] == "q3" and r["method"] == "direct"} == {2}
     assert [{**r, "attempt": 1} for r in found] == undisturbed[0][:6 * len(METHODS)]
@@ -368,18 +368,18 @@ def test_a_pack_goes_on_where_model_and_data_lie_elsewhere(tmp_path):
                                                       methods=["direct"], trace=False))
     client = ScriptedClient(["Answer: value 1"], cycle=True)
     halves = [run_experiment(config(data), tmp_path / f"half-{i}", client=client, shard=f"{i}/2") for i in (1, 2)]
-    both = merge_runs([h.folder for h in halves], tmp_path / "both")
+    both = join_runs([h.folder for h in halves], tmp_path / "both")
     assert both.about["questions"] == 6 and both.status().done == 6
-    assert merge_runs([halves[0].folder], tmp_path / "one").about["questions"] is None   # of a half nobody knows
-    pack_runs([halves[0].folder], tmp_path / "half.pack")
+    assert join_runs([halves[0].folder], tmp_path / "one").about["questions"] is None   # of a half nobody knows
+    join_runs([halves[0].folder], tmp_path / "half.pack")
     (tmp_path / "here").rename(tmp_path / "there")
     for folder, more in (("same", {}), ("fewer", dict(limit=2))):
-        run = merge_runs([tmp_path / "half.pack"], tmp_path / folder)
+        run = join_runs([tmp_path / "half.pack"], tmp_path / folder)
         moved = config(tmp_path / "there" / Path(data).relative_to(tmp_path / "here"), **more)
         if more:
             with pytest.raises(RunError, match="dataset.limit"): run_experiment(moved, run.folder, client=client)
             continue
         assert run_experiment(moved, run.folder, client=client).status().done == 6
         assert Run(run.folder).about["questions"] == 6
-        assert main(["resume", str(run.folder), "--quiet"]) == 0   # and is a run like any other
+        assert main(["run", str(run.folder), "--quiet"]) == 0   # and is a run like any other
     with pytest.raises(RunError, match="in dataset.root"): run_experiment(moved, tmp_path / "both", client=client)

@@ -58,7 +58,7 @@ def test_a_run_on_screens_is_reported_compared_and_shown(folder, tmp_path):
         told = json.loads(out)["methods"]["screen"]
         assert told["ok"] == 6 and told["metrics"] == (dict(step=1, action=1) if name == "good" else
                                                        dict(step=0, action=.5))
-    code, out, err = cosee("compare", "runs/good", "runs/bad", "--json", cwd=tmp_path)
+    code, out, err = cosee("report", "runs/good", "runs/bad", "--json", cwd=tmp_path)
     shown = json.loads(out)
     assert code == 0 and shown["metric"] == {"step": "screens"}, err
     assert [round(m["score"]) for m in shown["methods"].values()] == [100, 0]

@@ -288,7 +288,8 @@ def test_dude_every_question_is_told_so_since_the_type_is_part_of_the_gold(tmp_p
 
 def test_dude_a_submission_holds_the_list(tmp_path):
     run_experiment(dict(dataset=dude(tmp_path / "data"), methods=["direct"]), tmp_path / "run", client=says("A; B"))
-    assert main(["submit", str(tmp_path / "run"), "--method", "direct", "-o", str(tmp_path / "s.json")]) == 0
+    assert main(["report", str(tmp_path / "run"), "--format", "submission", "--method", "direct", "-o",
+                 str(tmp_path / "s.json")]) == 0
     assert [r["answers"] for r in json.loads((tmp_path / "s.json").read_text())] == [["A", "B"]]
 
 
@@ -413,4 +414,4 @@ def test_vidore_v3_reports_ndcg_of_the_pages_in_the_order_of_what_was_found(page
     (record,) = run
     assert record["scores"]["evidence_ndcg"] == pytest.approx(wanted, abs=1e-6) and record["scores"]["anls"] == 1
     assert run.scores("evidence_ndcg")["direct"]["0"] == pytest.approx(wanted)
-    assert main(["compare", str(run.folder), "--json"]) == 0
+    assert main(["report", str(run.folder), "--json"]) == 0

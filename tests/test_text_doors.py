@@ -1,6 +1,5 @@
 """Print and minds from every door: the command line, files of backends, runs and Python; what cannot be used is one
 clear line before any work."""
-import csv
 import hashlib
 import json
 import re
@@ -151,9 +150,9 @@ def test_a_model_is_asked_about_its_answers_in_a_run_and_the_study_counts_two_ca
     told = [json.loads(line) for line in (tmp_path / "run/records.jsonl").read_text().splitlines()]
     asked = [r for r in told if r["method"] == "self_check" and r["usage"]["calls"] == 2]
     assert asked and all(r["trace"]["events"][0]["calls"][1]["prompt"][-1] == CHECK_PROMPT for r in asked)
-    code, _, err = run("study", tmp_path / "run", "-o", tmp_path / "study", "--resamples", 100, "--quiet")
+    code, out, err = run("report", tmp_path / "run", "--json", "--resamples", 100, "--quiet")
     assert code == 0, err
-    groups = {(row["method"], row["budget"]) for row in csv.DictReader((tmp_path / "study/answers.csv").open())}
+    groups = {(row[1], row[2]) for row in json.loads(out)["tables"]["accuracy_cost"]["rows"]}
     assert groups == {("direct", "1 call"), ("self_check", "2 calls"), ("rules_first", "1 call"),
                       ("rules_first_self_check", "2 calls")}
 

@@ -143,7 +143,7 @@ def test_killed_and_resumed(client, tmp_path):
     assert killed.returncode == -9 and "up to 16 answers about a document" in killed.stderr, killed.stderr
     kept = [r for _, r in read_records(tmp_path / "run/records.jsonl")]
     assert len(kept) == 7
-    resumed = cosee("resume", tmp_path / "run", "--quiet", "--allow-plugins")
+    resumed = cosee("run", tmp_path / "run", "--quiet", "--allow-plugins")
     assert resumed.returncode == 0, resumed.stderr
     lines = [r for _, r in read_records(tmp_path / "run/records.jsonl")]
     assert lines[:7] == kept and len(lines) == 12

@@ -12,6 +12,7 @@ from cosee.controller import replay
 from cosee.experiments import Run
 from cosee.models.qwen_vl_wrapper import tiny_folder
 from cosee.runs.config import read_config
+from cosee.runs.report import Report
 
 pytestmark = pytest.mark.slow
 
@@ -61,9 +62,10 @@ def test_the_study_behind_a_server_goes_on_where_it_was(tmp_path, monkeypatch):
         whole(tmp_path / "run")
         asked = len(server.requests)
         assert study(tmp_path / "run", *how)[0] == 0 and len(server.requests) == asked
-    code, said = cosee("study", tmp_path / "run", "-o", tmp_path / "study")
+    code, said = cosee("report", tmp_path / "run", "-o", tmp_path / "report.html", "--resamples", 200)
     assert code == 0, said
-    assert cosee("study", tmp_path / "run", "--check", tmp_path / "study")[0] == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "Against the same tokens" in page and "What became of first answers" in page and "votes" in page
 
 
 @pytest.mark.parametrize("client", ["qwen", "local"])
@@ -82,8 +84,8 @@ PACKS = sorted(PUBLISHED.glob("*.pack"))
 
 def test_the_published_tables_are_what_the_records_give():
     assert PACKS and sum(p.stat().st_size for p in PACKS) < 20e6
-    code, said = cosee("study", *PACKS, "--check", PUBLISHED / "tables.json")
-    assert code == 0, said
+    published = (PUBLISHED / "tables.json").read_text()
+    assert Report(PACKS, n_resamples=10_000).analysis.to_json() == published
 
 
 @pytest.mark.parametrize("pack", sorted(PUBLISHED.rglob("*.pack")), ids=lambda p: p.stem)
@@ -95,5 +97,5 @@ def test_a_published_run_is_whole_and_can_be_replayed(pack):
         asked.setdefault(record["sample"], []).append(record["method"])
         if "events" in (record["trace"] or {}): assert replay(record["trace"])["answer"] == record["answer"]
     assert all(methods == names for methods in asked.values()), "every question was put to every method"
-    code, said = cosee("score", pack)
+    code, said = cosee("report", pack, "--format", "text", "--resamples", 50)
     assert code == 0 and names[0] in said, said

@@ -55,12 +55,12 @@ def test_from_ones_own_papers_to_the_report(mine):
     out, _ = walk(mine, "ask", "a.pdf", "-q", "What is the number?", "--client", "ocr", "--html", "seen.html")
     assert "seven" in out and "Pages, boxes and Board: seen.html" in out and (mine / "seen.html").exists()
     err = interrupted(mine, "run", "run.yaml", "--in-flight", "1")
-    told = re.search(r"to go on: cosee (resume .+)", err)
+    told = re.search(r"to go on: cosee (run .+)", err)
     assert told, err
     out, err = walk(mine, *shlex.split(told[1]))   # as it stands there
     assert "3 of 3 answers" in out and "are there already" in err
-    assert "3 of 3 answers" in walk(mine, "status", "runs/mine")[0]
-    assert "first_word" in walk(mine, "compare", "runs/mine", "--allow-plugins")[0]
+    assert "3 of 3 answers" in walk(mine, "report", "runs/mine", "--format", "status")[0]
+    assert "first_word" in walk(mine, "report", "runs/mine", "--allow-plugins", "--format", "text")[0]
     report = mine / walk(mine, "report", "runs/mine", "--allow-plugins")[0].strip().splitlines()[-1]
     assert "2 of 3 questions are scored" in report.read_text(encoding="utf-8")
 
@@ -98,12 +98,13 @@ MISTAKES = [
     (["run", "questions.csv"], "questions.csv"),
     (["run", "run.yaml", "--method", "second_word"], "first_word"),
     (["run", "run.yaml", "--set", "limits=3"], "limit"),
-    (["resume", "runs/none"], "runs/none"),
-    (["resume", "."], "cosee run"),
-    (["status", "runs/none"], "runs/none"),
+    (["run", "runs/none"], "runs/none"),
+    (["run", "."], "cosee run"),
+    (["resume", "runs/mine"], "cosee run RUN"),
+    (["status", "runs/mine"], "cosee report RUN --format status"),
     (["report", "runs/none"], "runs/none"),
     (["view", "runs/none"], "runs/none"),
-    (["compare"], "RUN"),
+    (["report"], "RUN"),
     (["models", "fetch", "qwen9"], "qwen3"),
     (["fetch", "qwen3-4b"], "models"),
     (["runn", "run.yaml"], "run"),

@@ -31,7 +31,6 @@ SECTIONS = [
     ("Scores, statistics and methods", ("eval/",)),
     ("Teams with rules of their own, and gates", ("rules/",)),
     ("Runs, reports and the viewer", ("runs/",)),
-    ("Studies of what methods are worth", ("study/",)),
     ("Fields by a schema, from one document or many", ("extraction/",)),
     ("Text memory and tools", ("tools/",)),
     ("Screens and computer use", ("screen/",)),

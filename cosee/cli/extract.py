@@ -38,7 +38,7 @@ def _args(p: ArgumentParser):
                         'one that comes along: contract, invoice, receipt, statement')
     p.add_argument('--out', metavar='OUT', type=Path,
                    help='a file ending in .jsonl: a line of JSON for each document; any other name: a folder with '
-                        'these lines, a report and tables, for `cosee review` and `cosee export`. What is there is '
+                        'these lines, a report and tables, for `cosee review` and `cosee report`. What is there is '
                         'gone on with (default: standard output)')
     g = p.add_argument_group('reading')
     g.add_argument('--split', type=_split, metavar='page|N|auto',
@@ -193,7 +193,7 @@ examples:
   cosee extract inbox/ --schema invoice.json --out results.jsonl --client text --model-path qwen2.5-coder-1.5b
   cosee extract inbox/ --schema invoice.json --out march       a folder with report and tables
   cosee review march                                           accept or correct its values in the browser
-  cosee export march -o march.parquet
+  cosee report march -o march.parquet
 
 {CODES_HELP}'''
 

@@ -23,7 +23,7 @@ def review_args(
 
 _EXAMPLES = '''examples:
   cosee review march
-  cosee export march -o march.csv                     the values, with what was said of them
+  cosee report march -o march.csv                     the values, with what was said of them
 
 Enter accepts a value, typing corrects it, Delete says that it is not there. The page is served to this machine
 only; whoever has an account on it can open it.

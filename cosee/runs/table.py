@@ -5,7 +5,6 @@
 # %% ../../nbs/runs/01_table.ipynb #5cd15443
 from __future__ import annotations
 import json
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import (TYPE_CHECKING, Any, BinaryIO, Callable, Iterable, Iterator, Mapping, Optional, TypedDict, Union,
@@ -17,11 +16,11 @@ from .log import (ABOUT, About, Entry, Fault, RECORDS, Record, RunError, RunLog,
                             parse_record, read_about, read_records, to_line, warn_damaged, write_about)
 from .pack import is_pack, open_pack, pack_about, pack_records, read_pack, what_ran
 from ..utils.registry import need
-from ..utils.text import counted, html_table, md_table, means_none, one_line
+from ..utils.text import html_table, md_table, means_none, one_line
 
 # %% auto #0
-__all__ = ['Chosen', 'Run', 'Counts', 'Status', 'score_all', 'score_records', 'slim', 'flat', 'write_frame', 'Transcript',
-           'replay_record', 'merge_runs', 'pack_runs']
+__all__ = ['Chosen', 'Run', 'Counts', 'Progress', 'Status', 'count_invalid', 'count_replies', 'score_all', 'score_records',
+           'slim', 'flat', 'write_frame', 'Transcript', 'replay_record', 'find_runs', 'join_runs']
 
 # %% ../../nbs/runs/01_table.ipynb #66253645
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class Run:
         self.about = pack_about(self.folder) if self.packed else read_about(self.folder)
         if self.about.get('kind'):
             raise RunError(f'{self.folder} holds fields that `cosee extract` read, and no answers to questions: see '
-                           f'its report.html, `cosee review {self.folder}` and `cosee export {self.folder}`')
+                           f'its report.html, `cosee review {self.folder}` and `cosee report {self.folder}`')
 
     @property
     def path(self) -> Path: return self.folder if self.packed else self.folder / RECORDS
@@ -87,10 +86,26 @@ class Run:
             else: s['failed'] += 1
             s['tokens'] += usage.get('total_tokens', 0)
             s['calls'] += usage.get('calls', 0)
+            s['invalid'] += count_invalid(r)
+            s['replies'] += count_replies(r)
             s['seconds'] += r.get('times', {}).get('seconds', 0.)
             s['reading'] += r.get('times', {}).get('reading') or 0.
             s['reading_tokens'] += (r.get('reading') or {}).get('total_tokens') or 0
         return out
+
+    def progress(self,
+        status: Optional[Status] = None # what `status` gave, if it is at hand
+    ) -> Progress:
+        "Say how many answers there are, how many there are to be, and for how long it will compute."
+        status = self.status() if status is None else status
+        questions = self.about.get('questions') or 0
+        planned = questions * len(self.methods) or None
+        if not planned or not status.done: return Progress(done=status.done, planned=planned, seconds_left=None)
+        done = {m: s['ok'] + s['failed'] for m, s in status.items()}
+        usual = sum(s['seconds'] for s in status.values()) / status.done
+        paces = {m: s['seconds'] / done[m] if done[m] else usual for m, s in status.items()}
+        left = sum(max(0, questions - done[m]) * paces[m] for m in status)
+        return Progress(done=status.done, planned=planned, seconds_left=round(left, 1))
 
     def scores(self,
         metric: str = 'anls',          # see `cosee.eval.metrics.flavours()`
@@ -108,8 +123,8 @@ class Run:
         "Sample -> document: what intervals are drawn by."
         return {str(r['sample']): str(r.get('doc', r['sample'])) for r in self}
 
-    def frame(self) -> DataFrame:
-        "The records as a pandas DataFrame."
+    def to_pandas(self) -> DataFrame:
+        "Give the records as a pandas DataFrame, a row for each."
         need('a table', 'pandas')
         import pandas as pd
         return pd.DataFrame([flat(r) for r in self])
@@ -119,7 +134,7 @@ class Run:
     ) -> Path:
         "Write the records as a table; raises ValueError for another ending."
         path = Path(path)
-        if path.suffix != '.jsonl': return write_frame(self.frame, path)
+        if path.suffix != '.jsonl': return write_frame(self.to_pandas, path)
         path.write_bytes(b''.join(to_line(slim(r)) for r in self))
         return path
 
@@ -138,9 +153,17 @@ class Counts(TypedDict):
     failed: int    # questions that failed
     tokens: int
     calls: int
+    invalid: int   # replies from which nothing could be read, see `count_invalid`
+    replies: int   # of so many, see `count_replies`
     seconds: float # without reading
     reading: float # seconds in which pages were read that no method had read before
     reading_tokens: int # of a model that wrote these pages down
+
+class Progress(TypedDict):
+    "How far a run is."
+    done: int                      # answers
+    planned: Optional[int]         # None where nobody knows
+    seconds_left: Optional[float]  # of computing
 
 class Status(dict[str, Counts]):
     "Method -> counts of a run."
@@ -156,7 +179,20 @@ class Status(dict[str, Counts]):
 
 # %% ../../nbs/runs/01_table.ipynb #8c39cfa2
 def _nothing() -> Counts:
-    return Counts(ok=0, failed=0, tokens=0, calls=0, seconds=0., reading=0., reading_tokens=0)
+    return Counts(ok=0, failed=0, tokens=0, calls=0, invalid=0, replies=0, seconds=0., reading=0., reading_tokens=0)
+
+def count_invalid(
+    record: Record # a record
+) -> int:
+    "Count the replies from which nothing could be read: turns that wrote nothing, or a call without an answer."
+    unread = record['status'] == 'ok' and not record.get('answer') and not record.get('team')
+    return record.get('invalid') or int(unread and bool((record.get('usage') or {}).get('calls')))
+
+def count_replies(
+    record: Record # a record, with its trace
+) -> int:
+    "Count the turns of a team, each of which may ask twice; the calls, where no turns are known."
+    return len((record.get('trace') or {}).get('events') or []) or (record.get('usage') or {}).get('calls') or 0
 
 # %% ../../nbs/runs/01_table.ipynb #10d519c7
 _CONTEXT = ('answer_format', 'year_flag', 'answer_type', 'tolerance', 'dataset')   # of a record's meta
@@ -326,30 +362,8 @@ def _all_of(runs: list[Run], best: Chosen) -> Iterator[Record]:
             files[n].seek(e.offset)
             yield parse_record(files[n].readline())
 
-def _together(folders: Iterable[Union[str, Path]]) -> list[Run]:
-    "Runs of one configuration; raises RunError if they differ, or there is none"
-    runs = [Run(f) for f in folders]
-    if not runs: raise RunError('there is nothing to merge')
-    _same_configuration(runs)
-    return runs
-
-def merge_runs(
-    folders: Iterable[Union[str, Path]], # run folders, or packs
-    out: Union[str, Path]                # new or empty folder
-) -> Run:
-    "One run from several of the same configuration; raises RunError if they differ."
-    runs = _together(folders)
-    if (Path(out) / ABOUT).exists() and Run(out).entries():
-        raise RunError(f'{out} holds a run already; merge into a new folder')
-    best = _best_entries(runs)
-    with RunLog(out) as log:
-        for record in _all_of(runs, best): log.write(record)
-    about = {**runs[0].about, 'shard': None, 'questions': _asked_in([run.about for run in runs])}
-    write_about(out, {**about, 'hash': digest(about.get('config'))} if runs[0].packed else about)
-    return Run(out)
-
 # %% ../../nbs/runs/01_table.ipynb #9d072356
-def _asked_in(abouts: list[About]) -> Optional[int]:
+def _count_questions(abouts: list[About]) -> Optional[int]:
     "How many questions runs are to answer together; None where they do not say"
     known = {about.get('shard'): about.get('questions') for about in abouts}
     if [*known] == [None] and len(abouts) == 1: return known[None]
@@ -357,28 +371,36 @@ def _asked_in(abouts: list[About]) -> Optional[int]:
     counts = [n for n in known.values() if isinstance(n, int)]
     return sum(counts) if all_there and len(counts) == len(known) else None
 
-# %% ../../nbs/runs/01_table.ipynb #a6c1c770
-def _left(runs: list[Run], whole: bool, without: Iterable[Union[str, Path]]) -> Chosen:
-    "The entries of questions that may be packed; RunError if there is none"
-    best = _best_entries(runs)
-    if not best: raise RunError(f'{runs[0].folder} has no records yet')
-    there = {sample for other in map(Run, without) for sample, _ in other.entries()}
-    asked, methods = Counter(sample for sample, _ in best), len({method for _, method in best})
-    keep = {sample for sample, n in asked.items() if sample not in there and (n == methods or not whole)}
-    if not keep: raise RunError(f'{runs[0].folder}: none of its {counted(len(asked), "question")} is left to pack')
-    return {key: found for key, found in best.items() if key[0] in keep}
+def find_runs(
+    folders: Iterable[Union[str, Path]]
+) -> list[Path]:
+    "Find the run folders that are meant: a folder that holds shards, and no run itself, stands for its shards."
+    out = list[Path]()
+    for folder in map(Path, folders):
+        shards = sorted(p.parent for p in folder.glob(f'shard-*-of-*/{ABOUT}')) if folder.is_dir() else []
+        out += shards if shards and not (folder / ABOUT).is_file() else [folder]
+    return out
 
-def pack_runs(
-    folders: Iterable[Union[str, Path]], # run folders, or packs, of one configuration
-    out: Union[str, Path],               # the pack; an older one is replaced
-    whole: bool = False,                 # leave out questions that were not put to every method?
-    without: Iterable[Union[str, Path]] = () # runs whose questions are left out
+def join_runs(
+    folders: Iterable[Union[str, Path]], # run folders, or archives, of one configuration
+    out: Union[str, Path]                # a new or empty folder, or a file that ends in .pack
 ) -> Run:
-    "One run in one compressed file; RunError if the runs differ, nothing is left, or `out` is something else."
-    runs, out = _together(folders), Path(out)
-    best = _left(runs, whole, without)
-    if out.suffix != '.pack' or out.exists() and not is_pack(out):
-        raise RunError(f'{out}: name a file that ends in .pack, and is new or a pack')
+    "Write one run from several of one configuration; raises RunError if they differ, or a run lies there already."
+    runs, out = [Run(f) for f in find_runs(folders)], Path(out)
+    if not runs: raise RunError('there is nothing to join')
+    _same_configuration(runs)
+    best = _best_entries(runs)
+    about = {**runs[0].about, 'shard': None, 'questions': _count_questions([run.about for run in runs])}
+    if out.suffix == '.pack' and not out.is_dir(): return _write_archive(out, about, runs, best)
+    if (out / ABOUT).exists() and Run(out).entries(): raise RunError(f'{out} holds a run already; name a new folder')
+    with RunLog(out) as log:
+        for record in _all_of(runs, best): log.write(record)
+    write_about(out, {**about, 'hash': digest(about.get('config'))} if runs[0].packed else about)
+    return Run(out)
+
+def _write_archive(out: Path, about: dict[str, Any], runs: list[Run], best: Chosen) -> Run:
+    "One file with the chosen records; an older archive is replaced"
+    if not best: raise RunError(f'{runs[0].folder} has no records yet')
     asked = len({sample for sample, _ in best})
-    write_whole(out, pack_records({**runs[0].about, 'questions': asked}, _all_of(runs, best), len(best)))
+    write_whole(out, pack_records({**about, 'questions': asked}, _all_of(runs, best), len(best)))
     return Run(out)

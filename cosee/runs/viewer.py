@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import (
     TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, TypedDict, Union, cast)
 from ..board import Board
-from ..eval.metrics import DEFAULT_METRICS
 from ..utils.files import digest, files_mark, inside, json_lines, write_whole
 from ..pages import Pages, load_pages
 from .log import ABOUT, ASKED, OPENED, NoRoom, RECORDS, Record, RunError, fault_words
 from .pack import is_pack
 from .shown import (FACETS, LogTail, ShownNumbers, ShownQuestion, ShownRow, as_dict, as_list, read_line,
                               short_text)
-from .table import Run, replay_record
+from .answers import choose_metrics, label_methods
+from .table import Run, find_runs, replay_record
 from .viewer_pages import record_page, viewer_page
 from ..utils.text import one_line
 from ..view.episode import episodes_html
@@ -41,9 +41,11 @@ def _too_large(x: Any, where: str = 'dataset') -> str:
     return next((found for k, v in items if (found := _too_large(v, f'{where}.{k}'))), '')
 
 # %% ../../nbs/runs/12_viewer.ipynb #0670e749
-class _Sources:
-    "The samples of a run's data set, found again"
-    def __init__(self, run: Run):
+class RecordPages:
+    "The pages behind the records of a run, found again in its data set."
+    def __init__(self,
+        run: Run
+    ):
         self.run, self.lock = run, threading.Lock()
         self.seen: dict[int, Sample] = {}                           # samples by place
         self.left: Optional[Iterator[tuple[int, Sample]]] = None    # those that were not read yet
@@ -157,28 +159,6 @@ def _open_run(folder: Union[str, Path]) -> Run:
         raise RunError(f"{folder / ABOUT}: field 'methods' must be a list of names; did another version write it?")
     return run
 
-# %% ../../nbs/runs/12_viewer.ipynb #e5a107e7
-def _wanted(runs: list[Run], asked: Optional[Iterable[str]]) -> dict[str, str]:
-    "Metric -> flavour, as asked for or as the first run was configured; RunError for an unknown one"
-    from cosee.eval.metrics import find_scorer
-    known = {str(k): str(v) for k, v in as_dict(runs[0].about.get('metrics')).items()} or dict(DEFAULT_METRICS)
-    pairs = [str(m).partition('=') for m in asked or ()]
-    metrics = {m: flavour or known.get(m, 'rrc') for m, _, flavour in pairs} or known
-    try:
-        for m, flavour in metrics.items(): find_scorer(m, flavour)
-    except ValueError as e:
-        where = f"{runs[0].folder / ABOUT}: field 'metrics': {e}; name another one with --metric"
-        raise RunError(str(e) if asked else where) from None
-    return metrics
-
-def _labels(runs: list[Run]) -> list[dict[str, str]]:
-    "For each run: method -> what it is called here"
-    names = [m for r in runs for m in dict.fromkeys(r.methods)]
-    folders = [r.folder.name for r in runs]
-    def where(run: Run) -> str:
-        return f'{run.folder.parent.name}/' * (folders.count(run.folder.name) > 1) + run.folder.name
-    return [{m: f'{where(r)}: {m}' if names.count(m) > 1 else m for m in r.methods} for r in runs]
-
 # %% ../../nbs/runs/12_viewer.ipynb #4e6aefac
 class ListedRow(NamedTuple):
     "A row, and where it belongs."
@@ -196,11 +176,11 @@ class Viewer:
     ):
         folders = [folders] if isinstance(folders, (str, Path)) else list(folders)
         if not folders: raise RunError('name a run folder')
-        self.runs = [_open_run(f) for f in folders]
-        self.metrics = _wanted(self.runs, metrics)
+        self.runs = [_open_run(f) for f in find_runs(folders)]
+        self.metrics = choose_metrics(self.runs, metrics)
         kept = [not metrics and as_dict(r.about.get('metrics')) == self.metrics for r in self.runs]
         self.tails = [LogTail(r, self.metrics, same) for r, same in zip(self.runs, kept, strict=True)]
-        self.labels, self.sources = _labels(self.runs), [_Sources(r) for r in self.runs]
+        self.labels, self.sources = label_methods(self.runs), [RecordPages(r) for r in self.runs]
         self.lock = threading.RLock()
         self.packed: Optional[tuple[bytes, bytes, str]] = None   # see `pack`; None: to be made
         self.reporting, self.reported = threading.Lock(), cast(Optional[tuple[Any, str]], None)   # the last report
@@ -298,6 +278,14 @@ class Viewer:
         except Exception as e:
             return record_page(record, pages, f'the episode cannot be drawn ({one_line(str(e), 100)})')
 
+    def record_page(self,
+        sample: str, # of the first run
+        method: str
+    ) -> str:        # a whole HTML document
+        "Make the page of one answer; RunError if there is none."
+        self.update()
+        return self.episode(_key(0, sample, method))
+
     def report(self) -> str: # a whole HTML document
         "The report on the runs; RunError if nothing can be scored."
         from cosee.runs.report import Report
@@ -326,13 +314,13 @@ def _told_of(run: Run) -> list[str]:
 def _broken_lines(tail: LogTail, path: str) -> str:
     "A word on lines that hold no record, '' if there are none"
     if not tail.broken: return ''
-    return f'{path}: {fault_words(tail.broken)}. `cosee resume` answers their questions again.'
+    return f'{path}: {fault_words(tail.broken)}. The same `cosee run` answers their questions again.'
 
 def _odd_records(tail: LogTail, path: str) -> str:
     "A word on records with fields of wrong types, '' if there are none"
     if not tail.odd: return ''
     said = fault_words(tail.odd).replace(' left out:', ' shown here alone, and left out of scores and reports:', 1)
-    return f'{path}: {said}. `cosee resume` answers their questions again.'
+    return f'{path}: {said}. The same `cosee run` answers their questions again.'
 
 def damage_words(
     tail: LogTail # of a run
@@ -355,7 +343,7 @@ def _odd(tail: LogTail) -> list[str]:
     path = short_text(f'{tail.run.folder.name}/{RECORDS}', 200)
     absent = f'{path} is not there: nothing has been answered yet, or the file was not copied.'
     torn = (f'{path}: the last line is not whole. Either the run is going on, or it was stopped while writing; '
-            '`cosee resume` mends the file.')
+            'the same `cosee run` mends the file.')
     notices = ['' if tail.run.path.exists() else absent, *damage_words(tail), torn if tail.torn else '',
                _other_version(tail.run)]
     return [n for n in notices if n]

@@ -10,7 +10,7 @@ from ..utils.registry import need
 __all__ = ['Picture']
 
 # %% ../../nbs/view/05_figure.ipynb #3984011a
-import io, math, re, warnings
+import io, re, warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,54 +175,3 @@ class Picture:
 # %% ../../nbs/view/05_figure.ipynb #769c4a11
 _FILE_STYLE = ('<style>svg{{color:{light}}}@media(prefers-color-scheme:dark){{svg{{color:{dark}}}}}</style>'
                .format(**THEMES))
-
-# %% ../../nbs/view/05_figure.ipynb #07395cff
-LETTER_WIDTH, LINE_HEIGHT, SIGN_WIDTH = 7.2, 17, 16   # pixels: a letter, a line, the sign before a name
-
-Area = tuple[float, float, float, float]   # left, right, low, high
-
-def _room(taken: list[Area], area: Area) -> bool:
-    "Does `area` overlap none of `taken`?"
-    return all(area[1] < l or r < area[0] or area[3] < lo or hi < area[2] for l, r, lo, hi in taken)
-
-# %% ../../nbs/view/05_figure.ipynb #9a2336f1
-def _name_area(name: str, x: float, y: float) -> Area:
-    "What a name takes up around its middle"
-    half = (len(name) * LETTER_WIDTH + SIGN_WIDTH) / 2 + 2
-    return x - half, x + half, y - LINE_HEIGHT / 2, y + LINE_HEIGHT / 2
-
-def place_names(
-    points: list[tuple[str, float, float, float]] # name, x, low, high in pixels, y upwards
-) -> list[tuple[float, float]]:                   # x, y of the middle of each name
-    "Names above or below their lines, each as near as there is room."
-    taken: list[Area] = [(x - 5, x + 5, low - 3, high + 3) for _, x, low, high in points]
-    places: dict[int, tuple[float, float]] = {}
-    for i in sorted(range(len(points)), key=lambda i: points[i][1]):
-        name, x, low, high = points[i]
-        steps = [LINE_HEIGHT * k for k in range(2 * len(points) + 2)]
-        spots = [y for step in steps for y in (high + 14 + step, low - 14 - step)]
-        y = next(y for y in spots if _room(taken, _name_area(name, x, y)))
-        taken.append(_name_area(name, x, y))
-        places[i] = x, y
-    return [places[i] for i in range(len(points))]
-
-# %% ../../nbs/view/05_figure.ipynb #3755a833
-def _middle(group: list[int], xs: list[float]) -> float: return math.fsum(xs[i] for i in group) / len(group)
-
-def _collide(one: list[int], other: list[int], xs: list[float], apart: float) -> bool:
-    "Would two groups overlap, once each is spread around its middle?"
-    return _middle(other, xs) - _middle(one, xs) < apart * (len(one) + len(other)) / 2
-
-def spread(
-    xs: list[float],   # places in pixels
-    apart: float = 11. # pixels
-) -> list[float]:      # places that are at least `apart`, moved as little as a group allows
-    "Move places that are too close together apart, around their common middle."
-    groups: list[list[int]] = []
-    for i in sorted(range(len(xs)), key=lambda i: xs[i]):
-        groups.append([i])
-        while len(groups) > 1 and _collide(groups[-2], groups[-1], xs, apart):
-            last = groups.pop()
-            groups[-1] += last
-    where = {i: _middle(g, xs) + apart * (k - (len(g) - 1) / 2) for g in groups for k, i in enumerate(g)}
-    return [where[i] for i in range(len(xs))]

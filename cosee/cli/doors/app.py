@@ -37,7 +37,7 @@ _EXAMPLES = '''examples:
 
 The address ends in a token: who has it is let in, nobody else, and the browser remembers it until the command is
 started again. With COSEE_TOKEN it stays the same. There is no encryption: beyond this machine let a proxy do that.
-What was asked is kept, see --store; it is a run folder, which `cosee view`, `cosee replay` and `cosee export` take.
+What was asked is kept, see --store; it is a run folder, which `cosee view` and `cosee report` take.
 
 exit codes:
   0  shown until Ctrl-C or SIGTERM

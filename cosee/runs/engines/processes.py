@@ -4,20 +4,21 @@
 
 # %% ../../../nbs/runs/04_processes.ipynb #45f27d60
 from __future__ import annotations
-import json, os, selectors, signal, subprocess, sys, threading, time
-from collections import Counter, deque
+import json, os, signal, subprocess, sys, threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Iterable, Iterator, Optional, cast
-from ...utils.config import ConfigError
+from queue import SimpleQueue
+from typing import Any, Optional, Union, cast
 from ...datasets.sample import Sample
 from ...policies import Method, make_method
 from ...models.registry import make_client
 from ..config import RunConfig, make_config
 from ..log import Record
 from ..record import Job, answer_one, samples_of, start_record
+from ...utils.config import ConfigError
 
 # %% auto #0
-__all__ = ['GRACE', 'Answerer', 'work', 'failed_record', 'run_processes']
+__all__ = ['GRACE', 'Answerer', 'work', 'WorkerDied', 'WorkerLate', 'failed_record', 'run_processes']
 
 # %% ../../../nbs/runs/04_processes.ipynb #3da19852
 class Answerer:
@@ -50,7 +51,7 @@ def work():
     out = os.fdopen(os.dup(1), 'wb')
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)   # Ctrl-C reaches all; who asked ends the workers
-    def tell(obj: Any):
+    def send(obj: Any):
         try:
             out.write(json.dumps(obj, ensure_ascii=False, default=str).encode('utf-8', 'replace') + b'\n')
             out.flush()
@@ -58,50 +59,56 @@ def work():
     lines = (json.loads(l) for l in sys.stdin.buffer)
     hello = next(lines)
     try: answerer = Answerer(hello['config'])
-    except (Exception, SystemExit) as e: return tell(dict(fatal=str(e) or type(e).__name__))
-    tell(dict(ready=True))
-    for job in lines:
-        for name, attempt in job['methods']: tell(answerer.answer(job['index'], name, attempt, hello['time_limit']))
+    except (Exception, SystemExit) as e: return send(dict(fatal=str(e) or type(e).__name__))
+    send(dict(ready=True))
+    for asked in lines: send(answerer.answer(**asked, time_limit=hello['time_limit']))
 
 # %% ../../../nbs/runs/04_processes.ipynb #9ed3dad9
+class WorkerDied(Exception):
+    "A worker process ended before it answered."
+
+class WorkerLate(WorkerDied):
+    "A worker process was killed since it took too long."
+
 class _Worker:
-    "A worker process, and what it is at."
+    "A worker process that answers one question after the other."
     def __init__(self, config: dict[str, Any], time_limit: Optional[float], threads: int):
         env = {'OMP_NUM_THREADS': str(threads), **os.environ}
         self.proc = subprocess.Popen([sys.executable, '-c', 'from cosee.runs.engines.processes import work; work()'],
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
         assert self.proc.stdin and self.proc.stdout   # as they are pipes
-        self.input, self.output, self.buffer = self.proc.stdin, self.proc.stdout, b''
-        self.job: Optional[Job] = None                 # the last one that was handed out
-        self.due: deque[tuple[Method, int]] = deque()  # what is left of it
-        self.ready, self.since = False, time.monotonic()
-        self.send(dict(config=config, time_limit=time_limit))
+        self.input, self.output = self.proc.stdin, self.proc.stdout
+        self.hello = dict(config=config, time_limit=time_limit)
 
-    def send(self, obj: dict[str, Any]):
-        "One line; a process that died meanwhile is noticed when it is read from"
+    def ask(self, question: dict[str, Any], seconds: Optional[float] = None) -> dict[str, Any]:
+        "What it says to a line; raises WorkerDied where it ends instead, WorkerLate after so many seconds"
+        late = threading.Event()
+        def kill():
+            late.set()
+            self.proc.kill()
+        timer = threading.Timer(seconds or 0, kill)
         try:
-            self.input.write(json.dumps(obj).encode() + b'\n')
+            if seconds: timer.start()
+            self.input.write(json.dumps(question).encode() + b'\n')
             self.input.flush()
-        except (BrokenPipeError, OSError): pass
+            line = self.output.readline()
+        except (OSError, ValueError): line = b''   # it is gone, or was ended here
+        finally:
+            timer.cancel()
+        if line.endswith(b'\n'): return json.loads(line)
+        raise (WorkerLate if late.is_set() else WorkerDied)(f'the process ended with code {self.end()}')
 
-    def begin(self, job: Job):
-        "Hand out a job"
-        self.job, self.due, self.since = job, deque(job.methods), time.monotonic()
-        self.send(dict(index=job.index, methods=[(m.name, a) for m, a in job.methods]))
-
-    def read(self) -> Optional[list[dict[str, Any]]]:
-        "Complete lines that have come; None when the process is gone."
-        data = os.read(self.output.fileno(), 1 << 20)
-        if not data: return None
-        *lines, self.buffer = (self.buffer + data).split(b'\n')
-        return [json.loads(l) for l in lines]
+    def begin(self):
+        "Wait until it has loaded its model; raises ConfigError where it cannot, and WorkerDied"
+        said = self.ask(self.hello)
+        if 'fatal' in said: raise ConfigError(said['fatal'])
 
     def end(self) -> int:
-        "Kill the process and wait for it; its exit code."
+        "Kill the process and wait for it; its exit code"
         self.proc.kill()
         for pipe in (self.input, self.output):
             try: pipe.close()
-            except OSError: pass
+            except (OSError, ValueError): pass   # it breaks, or another thread reads it
         return self.proc.wait()
 
 # %% ../../../nbs/runs/04_processes.ipynb #91a0614a
@@ -120,92 +127,88 @@ def _quiet_end() -> Iterator[None]:
 GRACE = 5.0   # seconds that a worker has to stop by itself
 
 class _Pool:
-    "Worker processes and the jobs that wait for them."
+    "Threads that each keep a worker process busy."
     def __init__(self, config: RunConfig, jobs: Iterable[Job], workers: int, time_limit: Optional[float],
                  retries: int):
-        self.config, self.jobs, self.time_limit, self.retries = config, iter(jobs), time_limit, retries
-        self.n, self.workers = workers, list[_Worker]()
-        self.again = deque[Job]()               # jobs that lost their worker
-        self.deaths = Counter[tuple[int, str]]() # workers lost, by place of the question and method
-        self.born_dead = 0                      # workers in a row that died before they were ready
-        self.selector, self.dumped = selectors.DefaultSelector(), config.model_dump(mode='json')
-
-    def next_job(self) -> Optional[Job]:
-        "A job that came back, or a new one"
-        return self.again.popleft() if self.again else next(self.jobs, None)
-
-    def start(self) -> _Worker:
-        "One more worker; a job sent to it waits until its model is loaded"
-        w = _Worker(self.dumped, self.time_limit, max(1, (os.cpu_count() or 1) // self.n))
-        self.selector.register(w.output, selectors.EVENT_READ, w)
-        self.workers.append(w)
-        return w
-
-    def drop(self, w: _Worker) -> int:
-        "Let go of a worker; its exit code"
-        self.selector.unregister(w.output)
-        self.workers.remove(w)
-        return w.end()
-
-    def _lost(self, w: _Worker, error: str, again: bool) -> list[Record]:
-        "Deal with what a lost worker had to do; records of what is given up"
-        job, due, failed = w.job, list(w.due), []
-        if job is None or not due: return []
-        method, attempt = due[0]
-        self.deaths[job.index, method.name] += 1
-        if not again or self.deaths[job.index, method.name] > self.retries:
-            failed, due = [failed_record(self.config, job, method, attempt, error)], due[1:]
-        if due: self.again.append(job._replace(methods=due))
-        return failed
-
-    def _heard(self, w: _Worker) -> list[Record]:
-        "Records that came from a worker; ConfigError if none can begin"
-        lines = w.read()
-        if lines is None:
-            code = self.drop(w)
-            if not w.ready: return self._stillborn(w, code)
-            return self._lost(w, f'WorkerDied: the process ended with code {code}', again=True)
-        for line in lines:
-            if 'fatal' in line: raise ConfigError(line['fatal'])
-            if 'ready' in line: w.ready, self.born_dead = True, 0
-            else: w.due.popleft()
-            w.since = time.monotonic()
-        return [cast(Record, l) for l in lines if 'sample' in l]
-
-    def _stillborn(self, w: _Worker, code: int) -> list[Record]:
-        "A worker died while it loaded its model: give its job back, unless that happens every time"
-        self.born_dead += 1
-        if self.born_dead > self.retries:
-            raise ConfigError(f'worker after worker ended before it was ready (exit code {code})')
-        if w.job: self.again.append(w.job)
-        return []
-
-    def _overdue(self) -> list[Record]:
-        "Records of questions whose worker had to be killed"
-        if not self.time_limit: return []
-        latest, out = time.monotonic() - self.time_limit - GRACE, []
-        error = f'Timeout: no answer within {self.time_limit:g} s, the process was killed'
-        for w in [w for w in self.workers if w.ready and w.due and w.since < latest]:
-            self.drop(w)
-            out += self._lost(w, error, again=False)
-        return out
-
-    def _staff(self) -> bool:
-        "Hand out jobs, start workers for them; is anybody at work?"
-        idle = [w for w in self.workers if not w.due]
-        while (idle or len(self.workers) < self.n) and (job := self.next_job()):
-            (idle.pop() if idle else self.start()).begin(job)
-        return any(w.due for w in self.workers)
+        self.config, self.jobs, self.n = config, iter(jobs), workers
+        self.time_limit, self.retries = time_limit, retries
+        self.dumped = config.model_dump(mode='json')
+        self.lock, self.ended, self.alive = threading.Lock(), False, set[_Worker]()
+        self.done = 0   # threads that have nothing more to do
+        self.said = SimpleQueue[Union[Record, BaseException, None]]()   # None: a thread has nothing more to do
 
     def records(self) -> Iterator[Record]:
-        "All records, as they come."
+        "All records, as they come"
+        threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(self.n)]
         with _quiet_end():
             try:
-                while self._staff():
-                    for key, _ in self.selector.select(timeout=.5): yield from self._heard(key.data)
-                    yield from self._overdue()
-            finally:
-                for w in list(self.workers): self.drop(w)
+                for t in threads: t.start()
+                while self.done < self.n:
+                    said = self.said.get()
+                    if isinstance(said, BaseException): raise said
+                    if said is None: self.done += 1
+                    else: yield said
+            finally: self._stop(threads)
+
+    def _stop(self, threads: list[threading.Thread]):
+        "End all workers; whoever waits for one wakes up"
+        with self.lock: self.ended = True
+        for worker in list(self.alive): worker.proc.kill()
+        for t in threads: t.join(1)
+
+    def _serve(self):
+        "What a thread does"
+        worker: Optional[_Worker] = None
+        try:
+            while (job := self._next_job()) is not None:
+                for method, attempt in job.methods: worker = self._answer(worker, job, method, attempt)
+        except BaseException as e: self.said.put(e)
+        finally:
+            if worker: self._drop(worker)
+            self.said.put(None)
+
+    def _next_job(self) -> Optional[Job]:
+        with self.lock: return None if self.ended else next(self.jobs, None)
+
+    def _answer(self, worker: Optional[_Worker], job: Job, method: Method, attempt: int) -> Optional[_Worker]:
+        "Put the record of one answer into the queue; the worker that is left"
+        asked = dict(index=job.index, method=method.name, attempt=attempt)
+        seconds = self.time_limit + GRACE if self.time_limit else None
+        error = ''
+        for _ in range(self.retries + 1):
+            worker = worker or self._start()
+            try:
+                self.said.put(cast(Record, worker.ask(asked, seconds)))
+                return worker
+            except WorkerDied as e:
+                self._drop(worker)
+                if self.ended: return None
+                worker, error = None, f'WorkerDied: {e}'
+                if isinstance(e, WorkerLate):
+                    error = f'Timeout: no answer within {self.time_limit:g} s, the process was killed'
+                    break
+        self.said.put(failed_record(self.config, job, method, attempt, error))
+        return None
+
+    def _start(self) -> _Worker:
+        "One more worker, with its model loaded; ConfigError where none can begin"
+        error = ''
+        for _ in range(self.retries + 1):
+            with self.lock:
+                if self.ended: raise SystemExit
+                worker = _Worker(self.dumped, self.time_limit, max(1, (os.cpu_count() or 1) // self.n))
+                self.alive.add(worker)
+            try:
+                worker.begin()
+                return worker
+            except WorkerDied as e:
+                error = str(e)
+                self._drop(worker)
+        raise ConfigError(f'worker after worker ended before it was ready: {error}')
+
+    def _drop(self, worker: _Worker):
+        worker.end()
+        with self.lock: self.alive.discard(worker)
 
 # %% ../../../nbs/runs/04_processes.ipynb #91f52813
 def failed_record(

@@ -1,4 +1,4 @@
-"A study from its records alone: packs that are whole or refused, and figures that are what a count by hand gives."
+"Archives that are whole or refused, and figures of a report that are what a count by hand gives."
 import contextlib
 import io
 import json
@@ -17,16 +17,15 @@ from cosee.cli.entry import main
 from cosee.eval.calibration import area_under_roc, reliability
 from cosee.eval.statistics import bootstrap, bootstrap_of, compare_pair, holm
 from cosee.experiments import run_experiment
+from cosee.models.testing import ScriptedClient
+from cosee.runs.analysis import (Analysis, accuracy_by_part, calibration, herding, paired_comparison,
+                                 summarize_comparisons)
+from cosee.runs.answers import Cost, Proposal, example_answer, read_answers, read_condition
 from cosee.runs.config import make_config
 from cosee.runs.log import RunError, RunLog, write_about
 from cosee.runs.pack import LONGEST, open_pack, pack_records, read_pack
-from cosee.runs.table import Run, merge_runs, pack_runs, replay_record
-from cosee.study.answers import Cost, Said, answers_csv, read_answers, way_of
-from cosee.study.herding import herding_of
-from cosee.study.report import FILES, check_study, save_study, study_html
-from cosee.study.tables import Study, verdict
-from cosee.study.trust import trust_of
-from cosee.study.worth import duels_of, made_answer, parts_of
+from cosee.runs.report import Report, table_html
+from cosee.runs.table import Run, join_runs, replay_record
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +47,7 @@ def ran(tmp_path_factory):
     "A run of three ways of answering, with its episodes, and its pack."
     folder = tmp_path_factory.mktemp("study") / "made"
     run = run_experiment(make_config(dict(name="made", dataset=MADE, client="ocr", methods=METHODS)), folder)
-    return run, pack_runs([folder], folder.with_name("made.pack"))
+    return run, join_runs([folder], folder.with_name("made.pack"))
 
 
 # --- packs ---
@@ -59,9 +58,9 @@ def test_a_pack_says_what_its_run_says(ran, tmp_path):
     assert pack.scores("em") == run.scores("em") and pack.documents() == run.documents()
     team = next(r for r in pack if r["method"] == "team@3")
     assert replay_record(team)["answer"] == team["answer"]
-    back = merge_runs([pack.folder], tmp_path / "folder")
+    back = join_runs([pack.folder], tmp_path / "folder")
     assert list(back) == list(run)
-    again = pack_runs([back.folder], tmp_path / "again.pack")
+    again = join_runs([back.folder], tmp_path / "again.pack")
     assert again.path.read_bytes() == pack.path.read_bytes()
     assert len(pack.path.read_bytes()) < run.path.stat().st_size / 5
 
@@ -73,7 +72,7 @@ def test_the_same_records_are_the_same_bytes_in_any_order(ran, tmp_path):
         (tmp_path / str(n)).mkdir()
         (tmp_path / str(n) / "run.json").write_bytes((run.folder / "run.json").read_bytes())
         (tmp_path / str(n) / "records.jsonl").write_bytes(b"".join(part[::-1]))
-    joined = pack_runs([tmp_path / "0", tmp_path / "1"], tmp_path / "joined.pack")
+    joined = join_runs([tmp_path / "0", tmp_path / "1"], tmp_path / "joined.pack")
     assert joined.path.read_bytes() == pack.path.read_bytes()
 
 
@@ -85,45 +84,35 @@ def test_runs_of_one_configuration_may_lie_anywhere(ran, tmp_path):
         config = dict(run.about["config"], dataset=dict(name="folder", root=root), seed=seed)
         (folder / "run.json").write_text(json.dumps({**run.about, "config": config, "hash": folder.name}))
         (folder / "records.jsonl").write_bytes(run.path.read_bytes())
-    joined = pack_runs(folders[:2], tmp_path / "joined.pack")
+    joined = join_runs(folders[:2], tmp_path / "joined.pack")
     assert list(joined) == list(run) and joined.about["config"]["dataset"]["root"] == "docs"
     assert b"/one" not in open_pack(joined.path).readline()
     with pytest.raises(RunError, match="differ in their configuration"):
-        pack_runs(folders, tmp_path / "joined.pack")
+        join_runs(folders, tmp_path / "joined.pack")
 
 
-def test_a_pack_of_a_stopped_run_holds_whole_questions_that_no_other_has(ran, tmp_path):
-    run, pack = ran
-    records = list(run)
-    asked = list(dict.fromkeys(r["sample"] for r in records))
-    records[0].update(status="failed", error="the server is away")   # a failure was asked, and counts
+def test_an_archive_of_a_stopped_run_says_how_many_questions_it_has(ran, tmp_path):
+    run, _ = ran
+    lines = run.path.read_text().splitlines(keepends=True)
     (tmp_path / "stopped").mkdir()
     (tmp_path / "stopped" / "run.json").write_bytes((run.folder / "run.json").read_bytes())
-    (tmp_path / "stopped" / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records[:-1]))
-    code, said = cosee("pack", tmp_path / "whole.pack", tmp_path / "stopped", "--whole", "--json", "--quiet")
-    assert code == 0 and sum(m["failed"] for m in json.loads(said)["methods"].values()) == 1, said
+    (tmp_path / "stopped" / "records.jsonl").write_text("".join(lines[:4]) + lines[4][:40])
+    code, said = cosee("report", tmp_path / "stopped", "-o", tmp_path / "whole.pack")
+    assert code == 0 and said.strip() == str(tmp_path / "whole.pack")
     whole = Run(tmp_path / "whole.pack")
-    assert {r["sample"] for r in whole} == set(asked[:-1]) and whole.about["questions"] == len(asked) - 1
-    assert sum(r["status"] == "failed" for r in whole) == 1
-    rest = pack_runs([run.folder], tmp_path / "rest.pack", without=[whole.folder])
-    assert {r["sample"] for r in rest} == {asked[-1]}
-    study = read_answers([whole.folder, rest.folder])
-    assert len(study) == len(records) and len({a.sample for a in study}) == len(asked)
-    code, said = cosee("pack", tmp_path / "none.pack", run.folder, "--without", pack.path)
-    assert code == 2 and "is left to pack" in said and said.count("\n") == 1
-    assert not (tmp_path / "none.pack").exists()
+    assert len(list(whole)) == 4 and whole.about["questions"] == 2
 
 
 def test_the_commands_read_packs(ran, tmp_path):
     run, pack = ran
     sample = next(iter(run))["sample"]
-    for command, *more in (("score", "--metric", "em"), ("compare", "--json"), ("replay", sample, "--json"),
-                           ("export", "-o", tmp_path / "t.csv")):
-        said = cosee(command, pack.path, *more)
-        assert said == cosee(command, run.folder, *more) and said[0] == 0, command
+    for more in (["--metric", "em", "--format", "text"], ["--episode", sample, "--json"],
+                 ["-o", tmp_path / "t.csv"]):
+        said = cosee("report", pack.path, *more)
+        assert said == cosee("report", run.folder, *more) and said[0] == 0, more
     code, said = cosee("view", pack.path, "--export", tmp_path / "site", "--json", "--quiet")
     assert code == 0 and json.loads(said)["records"] == len(run.entries())
-    code, said = cosee("resume", pack.path)
+    code, said = cosee("run", pack.path)
     assert code == 2 and "only read" in said and said.count("\n") == 1
 
 
@@ -142,13 +131,19 @@ def test_a_pack_that_is_cut_or_changed_is_refused(ran, tmp_path):
     assert len(list(Run(path))) == len(pack.entries())
 
 
-@pytest.mark.parametrize("name", ["score", "compare", "report", "replay", "status", "export", "view", "pack", "merge"])
+HURT = dict(text=["report", "--format", "text"], report=["report"], episode=["report", "--episode", "x"],
+            status=["report", "--format", "status"], table=["report", "-o", "{}/t.csv"],
+            view=["view", "--export", "{}/s"], archive=["report", "-o", "{}/out.pack"], run=["run"],
+            folder=["report", "--format", "records", "-o", "{}/out"])
+
+
+@pytest.mark.parametrize("name", HURT)
 def test_a_hurt_pack_costs_a_command_one_line(ran, tmp_path, name):
     (tmp_path / "hurt.pack").write_bytes(ran[1].path.read_bytes()[:-40])
-    before = [tmp_path / "out.pack"] if name == "pack" else [tmp_path / "out"] if name == "merge" else []
-    more = {"replay": ["x"], "export": ["-o", tmp_path / "t.csv"], "view": ["--export", tmp_path / "s"]}.get(name, [])
-    code, said = cosee(name, *before, tmp_path / "hurt.pack", *more)
-    assert code == 2 and "its end is missing" in said and said.count("\n") == 1, said
+    command, *more = [a.format(tmp_path) for a in HURT[name]]
+    code, said = cosee(command, tmp_path / "hurt.pack", *more)
+    assert code == 2 and said.count("\n") == 1, said
+    assert ("only read" if name == "run" else "its end is missing") in said
     assert not (tmp_path / "out.pack").exists()
 
 
@@ -208,15 +203,15 @@ def test_the_interval_of_a_statistic_is_that_of_the_mean():
 def two(n=40, gain=4):
     "Answers of a single call and of a team that is right on every `gain`-th question besides."
     samples = [f"d{d}-{q}" for d in range(n) for q in range(3)]
-    once = [made_answer(s, i % 3 > 0) for i, s in enumerate(samples)]
-    return once, [made_answer(s, i % 3 > 0 or i % gain == 0, "team", cost=Cost(3, 3000, 900, 2.))
+    once = [example_answer(s, i % 3 > 0) for i, s in enumerate(samples)]
+    return once, [example_answer(s, i % 3 > 0 or i % gain == 0, "team", cost=Cost(3, 3000, 900, 2.))
                   for i, s in enumerate(samples)]
 
 
-def test_duels_are_paired_by_question_and_corrected_together():
+def test_comparisons_are_paired_by_question_and_corrected_together():
     once, team = two()
     other = [a._replace(method="chat", role="method") for a in once[::-1]]
-    found = duels_of([*once, *team, *other[5:]])
+    found = paired_comparison([*once, *team, *other[5:]])
     alone = compare_pair([a.right for a in team], [a.right for a in once], [a.document for a in once],
                          ("team", "direct"))
     assert holm([d.found.p for d in found]) == [d.found.adjusted for d in found]
@@ -226,17 +221,18 @@ def test_duels_are_paired_by_question_and_corrected_together():
 
 def test_power_is_that_of_the_pairs_and_their_documents():
     once, team = two()
-    power = duels_of([*once, *team])[0].power
+    power = paired_comparison([*once, *team])[0].power
     gain = np.array([a.right - b.right for a, b in zip(team, once, strict=True)]).reshape(-1, 3).sum(1)
     error = np.sqrt(40 / 39 * ((gain - 3 * gain.sum() / 120) ** 2).sum()) / 120
     assert power.difference == pytest.approx((norm.ppf(.975) + norm.ppf(.8)) * error)
 
 
-def test_the_verdict_says_what_won_and_what_could_have_been_seen():
+def test_the_summary_says_what_won_and_what_could_have_been_seen():
     once, team = two()
-    said = verdict(duels_of([*once, *team]))
+    said = summarize_comparisons(paired_comparison([*once, *team]))
     assert "1 are clearly better" in said[0] and "80 of 100 times" in said[0] and said[1].startswith("team at 1x")
-    assert verdict(duels_of([*once, *(a._replace(method="team") for a in once)]))[0].count("0 are clearly better") == 1
+    same = [a._replace(method="team") for a in once]
+    assert "0 are clearly better" in summarize_comparisons(paired_comparison([*once, *same]))[0]
 
 
 # --- herding, planted ---
@@ -264,15 +260,15 @@ def planted(folder):
 
 
 def test_planted_herding_is_found(tmp_path):
-    study = Study([planted(tmp_path / "run")], n_resamples=200)
+    study = Report(planted(tmp_path / "run"), n_resamples=200).analysis
     (h,) = study.herding
     assert h.flow == (1, 2, 1, 1, 1)
     assert (h.rescue.mean, h.herd.mean, h.spoiled.mean) == (.25, .5, .5)
     assert (h.follow_wrong.mean, h.follow_right.mean) == (4 / 8, 2 / 4)
     assert (h.wrong, h.noted) == (4, 2)   # two of the wrong answers are what the scanner's note said
-    (t,) = study.trust
-    assert (t.wrong, t.sure_and_wrong) == (4, 2) and t.agreement.answers == 6
-    (s,) = study.spending
+    (t,) = study.calibration
+    assert (t.wrong, t.confident_and_wrong) == (4, 2) and t.agreement.answers == 6
+    (s,) = study.usage
     assert s.roles["checker"].tokens == 6 * 300 and s.turns == (18, 0, 6)   # nothing refers to the first note
 
 
@@ -284,24 +280,25 @@ def test_an_account_of_a_method_stands_in_for_the_trace(tmp_path):
         r["meta"]["did"] = dict(first=first, votes=first[1:])
         del r["trace"], r["board"]
     (tmp_path / "run/records.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in lines))
-    (h,) = herding_of(read_answers([tmp_path / "run"]), 200)
+    (h,) = herding(read_answers([tmp_path / "run"]), 200)
     assert h.flow == (1, 2, 1, 1, 1) and (h.wrong, h.noted) == (0, 0)
 
 
 def test_votes_of_one_voice_do_not_follow_each_other():
-    said = tuple(Said("solo", a, a == "7") for a in ("8", "8", "7"))
-    (h,) = herding_of([made_answer("d-1", False, "votes", answer="8", said=said)], 100)
+    said = tuple(Proposal("solo", a, a == "7") for a in ("8", "8", "7"))
+    (h,) = herding([example_answer("d-1", False, "votes", answer="8", said=said)], 100)
     assert h.herd.mean == 1 and h.follow_wrong is None
 
 
 # --- from a run to published files ---
 
 def test_methods_budgets_and_roles_come_from_the_configuration():
-    named = dict(way_of(e, {}) for e in [*METHODS, dict(name="oracle", type="direct", focus="oracle"), "cosee"])
+    oracle = dict(name="oracle", type="direct", focus="oracle")
+    named = dict(read_condition(e, {}) for e in [*METHODS, oracle, "cosee"])
     assert named == {"direct": ("direct", "1 call", "baseline"), "votes@3": ("votes", "3x", "baseline"),
                      "team@3": ("team", "3x", "method"), "oracle": ("oracle", "1 call", "bound"),
                      "cosee": ("cosee", "free", "method")}
-    assert way_of(dict(type="cosee", name="gpt@4"), dict(calls=9))[1].method == "gpt@4"
+    assert read_condition(dict(type="cosee", name="gpt@4"), dict(calls=9))[1].method == "gpt@4"
 
 
 def test_answers_are_what_the_run_scored(ran):
@@ -312,7 +309,7 @@ def test_answers_are_what_the_run_scored(ran):
         assert a.right == r["right"] and a.cost.tokens == r["usage"]["total_tokens"] and a.kind == r["meta"]["kind"]
         proposed = [e for e in r["trace"].get("events", []) if (e["applied"] or {}).get("answer")]
         assert len(a.said) == len(proposed or r["trace"]["calls"])
-    assert {d.baseline.method for d in duels_of(found.values(), n_resamples=50)} == {"direct", "votes"}
+    assert {d.baseline.method for d in paired_comparison(found.values(), n_resamples=50)} == {"direct", "votes"}
 
 
 def test_a_failed_question_is_wrong_also_where_there_is_no_answer(tmp_path):
@@ -323,65 +320,70 @@ def test_a_failed_question_is_wrong_also_where_there_is_no_answer(tmp_path):
         log.write(dict(asked, sample="b", status="ok"))
     a, b = read_answers([tmp_path])
     assert (a.right, a.abstained, b.right, b.abstained) == (False, False, True, True)
-    (t,) = trust_of([a, b], 50)
+    (t,) = calibration([a, b], 50)
     assert t.abstains.mean == .5 and t.gives_up is None and t.confidence is None
 
 
-def test_the_same_records_give_the_same_files(ran, tmp_path):
+def test_the_same_records_give_the_same_report(ran, tmp_path):
     run, pack = ran
-    first = save_study(Study([pack.folder], n_resamples=200), tmp_path / "one")
-    assert cosee("study", pack.folder, "-o", tmp_path / "two", "--resamples", 200)[0] == 0
-    assert [p.name for p in first] == list(FILES)
-    for p in first: assert p.read_bytes() == (tmp_path / "two" / p.name).read_bytes()
-    again = Study([run.folder], n_resamples=200)
-    assert answers_csv(again.answers) == (tmp_path / "one/answers.csv").read_text()
-    assert again.to_json() == (tmp_path / "one/tables.json").read_text()
-    assert cosee("study", pack.folder, "--check", tmp_path / "one", "--resamples", 200) == (0, "")
+    first, again = (Report(r.folder, n_resamples=200) for r in (pack, run))
+    assert first.analysis.to_json() == again.analysis.to_json() and first.table == again.table
+    for end in ("html", "md", "json"):
+        assert cosee("report", pack.folder, "-o", tmp_path / f"r.{end}", "--resamples", 200)[0] == 0
+        assert (tmp_path / f"r.{end}").read_bytes() == first.save(tmp_path / f"s.{end}").read_bytes()
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_planted_figure_is_found(ran, tmp_path, name):
-    study = Study([ran[1].folder], n_resamples=100)
-    save_study(study, tmp_path)
-    text = (tmp_path / name).read_text()
-    place = text.rindex("1")
-    (tmp_path / name).write_text(text[:place] + "2" + text[place + 1:])
-    (fault,) = check_study(study, tmp_path)
-    assert fault.startswith(str(tmp_path / name)) and "the records give" in fault
-    assert len(check_study(study, tmp_path / name)) == 1
-    (tmp_path / name).write_text(text + "more")
-    assert "says" in check_study(study, tmp_path / name)[0]
-
-
-def test_changed_records_are_found(ran, tmp_path):
-    save_study(Study([ran[1].folder], n_resamples=100), tmp_path / "files")
+def test_a_changed_answer_changes_the_figures(ran, tmp_path):
     lines = ran[0].path.read_text().splitlines(keepends=True)
     i = next(i for i, line in enumerate(lines) if json.loads(line)["right"])
     lines[i] = json.dumps({**json.loads(lines[i]), "answer": "something else"}) + "\n"
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.json").write_bytes((ran[0].folder / "run.json").read_bytes())
     (tmp_path / "run/records.jsonl").write_text("".join(lines))
-    code, said = cosee("study", tmp_path / "run", "--check", tmp_path / "files/answers.csv", "--resamples", 100)
-    assert code == 1 and "something else" in said
+    before, after = (Report(r, n_resamples=100).table for r in (ran[0], tmp_path / "run"))
+    changed = [m for m in before if before[m]["score"] != after[m]["score"]]
+    assert changed == [json.loads(lines[i])["method"]]
+
+
+def test_a_report_for_a_paper_says_what_was_run(ran):
+    page = Report(ran[0], n_resamples=100).markdown()
+    for word in ("invoice", "seed", "data set", "split", "documents", "settings", "invalid replies", "## Definitions",
+                 "95 % percentile interval", "Holm"): assert word in page, word
+
+
+def test_replies_that_say_nothing_are_counted(tmp_path):
+    "A model whose every reply is of no use has failed no question, and shows it all the same."
+    client = ScriptedClient([""], cycle=True)
+    run = run_experiment(make_config(dict(dataset=dict(MADE, limit=2), methods=["cosee_light"])), tmp_path, client)
+    row = Report(run, n_resamples=50).table["cosee_light"]
+    assert row["failed"] == 0 and row["invalid"] == 1
+    assert "100.0%" in cosee("report", tmp_path, "--format", "status")[1]
+
+
+def test_shards_are_one_run_and_two_runs_are_told_apart(tmp_path):
+    config = make_config(dict(dataset=dict(MADE, limit=4), methods=["direct"]))
+    client = ScriptedClient(["Answer: 7"], cycle=True)
+    for i in (1, 2): run_experiment(config, tmp_path / f"all/shard-{i}-of-2", client, shard=f"{i}/2")
+    run_experiment(config, tmp_path / "again", client)
+    report = Report([tmp_path / "all", tmp_path / "again"], n_resamples=50)
+    assert {m: r["questions"] for m, r in report.table.items()} == {"all: direct": 4, "again: direct": 4}
+    assert len(report.analysis.accuracy_cost) == 2
 
 
 def test_what_a_stranger_wrote_stays_text():
-    bad = [made_answer("=1+1-1", False, "<script>x", answer="=cmd()|'x'!A1\n<img src=x>", model="</title><b>",
-                       said=(Said("<i>", "8", False), Said("b", "9", False)), confidence=7.)]
-    study = Study(answers=bad, n_resamples=50)
-    page = study_html(study)
-    assert "<script" not in page and "<img" not in page and "</title><b>" not in page
-    assert all(len(line) < 1000 and not line.startswith("=") for line in answers_csv(bad).splitlines())
-    assert ",'=cmd" in answers_csv(bad)
-    assert parts_of(bad, 50) == []
+    bad = [example_answer("=1+1-1", False, "<script>x", answer="=cmd()|'x'!A1\n<img src=x>", model="</title><b>",
+                       said=(Proposal("<i>", "8", False), Proposal("b", "9", False)), confidence=7.)]
+    for table in Analysis(bad, n_resamples=50).tables().values():
+        page = table_html(table) + table.markdown()
+        assert "<script" not in page and "<img" not in page and "</title><b>" not in page
+    assert accuracy_by_part(bad, 50) == []
 
 
-def test_runs_that_cannot_be_studied_are_refused_in_a_line(ran, tmp_path):
+def test_runs_that_cannot_be_reported_are_refused_in_a_line(ran, tmp_path):
     write_about(tmp_path, dict(methods=["direct"], metrics=dict(magic="own")))
-    for argv, words in (((tmp_path,), "unknown metric 'magic'"), ((ran[0].folder, ran[1].folder), "cosee pack"),
-                        ((ran[0].folder, "--check", tmp_path / "x.txt"), "tables.json"),
+    for argv, words in (((tmp_path,), "unknown metric 'magic'"), ((ran[0].folder, "-o", tmp_path / "x.txt"), ".html"),
                         ((tmp_path / "none",), "no run folder")):
-        code, said = cosee("study", *argv)
+        code, said = cosee("report", *argv)
         assert code == 2 and words in said and said.count("\n") == 1, said
 
 
