@@ -1,11 +1,11 @@
-"What models are sent and what pages say is what was recorded: see golden/, whose scripts write the records anew."
+"What models are sent, what pages say and what servers offer is what was recorded: see golden/."
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from golden import calls, methods, page_text
+from golden import calls, interfaces, methods, page_text
 from golden.wording import structure
 
 
@@ -48,3 +48,8 @@ def test_no_client_reads_the_wording_of_a_prompt(who, tmp_path):
 def test_methods_ask_and_answer_as_they_did():
     before = [json.loads(line) for line in methods.FILE.read_text().splitlines()]
     for line, old in zip(methods.lines(), before, strict=True): assert line == old, (old["method"], old["told"])
+
+
+def test_servers_take_and_give_what_they_did():
+    for name, found in interfaces.current().items():
+        assert not [*interfaces.differences(interfaces.recorded(name), found)], name
