@@ -127,9 +127,9 @@ def test_the_ways_to_a_model_are_told_where_a_question_stays_open(monkeypatch, c
 
 
 def test_the_app_offers_what_was_found(monkeypatch):
-    from cosee.cli.doors.common import _clients_of, desk_args
+    from cosee.cli.server import _clients_of, service_args
     parser = ArgumentParser()
-    desk_args(parser)
+    service_args(parser)
     with FakeServer(lists=ollama(**EYES)) as server:
         serving(monkeypatch, server)
         clients = _clients_of(parser.parse_args(["--quiet"]))

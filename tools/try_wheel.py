@@ -82,8 +82,7 @@ import importlib, pkgutil, cosee
 from cosee.utils.registry import EXTRA_OF, installed
 assert not list(filter(installed, EXTRA_OF)), list(filter(installed, EXTRA_OF))
 skip = {NEED_TORCH!r}
-skip |= {{"cosee.doors." + m for m in ("api", "assistants", "chat")}}
-skip |= {{"cosee.app.server", "cosee.cli.inspect_plugin"}}
+skip |= {{"cosee.server.mcp", "cosee.cli.inspect_plugin"}}
 for m in pkgutil.walk_packages(cosee.__path__, "cosee."):
     if m.name not in skip: importlib.import_module(m.name)
 """

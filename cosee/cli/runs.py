@@ -800,8 +800,8 @@ def _exported(args: Namespace, viewer: 'Viewer') -> int:
 # %% ../../nbs/cli/04_runs.ipynb #b3f4ac32
 def _serve(args: Namespace, viewer: 'Viewer') -> int:
     "Serve the page until Ctrl-C; the exit code"
-    from cosee.runs.server import view_server
-    serve_page(args, view_server(viewer, args.port))
+    from cosee.server.viewer import create_viewer_app
+    serve_page(args, create_viewer_app(viewer))
     return RUN_OK
 
 # %% ../../nbs/cli/04_runs.ipynb #defb1efb

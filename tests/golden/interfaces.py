@@ -15,24 +15,24 @@ if __name__ == "__main__": sys.path[:0] = [str(HERE.parent), str(HERE.parent.par
 RECORDS = ("http_schema.json", "mcp_tools.json")
 
 
-def http_schema(desk):
+def http_schema(service):
     "The schema of `cosee serve`, and the addresses of `cosee app` beside it."
     from cosee.app.server import page
-    from cosee.doors.api import application
-    from cosee.doors.chat import chat
-    schema = application(desk, chat).openapi()
+    from cosee.server.http import create_app
+    from cosee.server.openai_api import chat
+    schema = create_app(service, chat).openapi()
     schema["info"].pop("version")
     hidden = sorted([route.path, sorted(route.methods)] for route in page.routes)
     return dict(schema=schema, app=hidden)
 
 
-def mcp_tools(desk):
+def mcp_tools(service):
     "Everything that an assistant is told at the beginning."
     from mcp import Client
-    from cosee.doors.assistants import assistant_server
+    from cosee.server.mcp import mcp_server
 
     async def told():
-        async with Client(assistant_server(desk)) as client:
+        async with Client(mcp_server(service)) as client:
             tools = (await client.list_tools()).tools
             resources = (await client.list_resources()).resources
             templates = (await client.list_resource_templates()).resource_templates
@@ -43,10 +43,10 @@ def mcp_tools(desk):
 
 def current():
     "Both as they are now."
-    from cosee.doors.asking import clients_named
-    from cosee.doors.desk import Desk
-    with tempfile.TemporaryDirectory() as folder, Desk(folder, clients_named()) as desk:
-        return dict(zip(RECORDS, (http_schema(desk), mcp_tools(desk)), strict=True))
+    from cosee.server.answering import clients_by_name
+    from cosee.server.episodes import EpisodeService
+    with tempfile.TemporaryDirectory() as folder, EpisodeService(folder, clients_by_name()) as service:
+        return dict(zip(RECORDS, (http_schema(service), mcp_tools(service)), strict=True))
 
 
 def recorded(name):
