@@ -190,14 +190,14 @@ def test_upload_ask_and_see_the_place(browser, place):
     enter(browser, place)
     upload(browser, samples_dir() / "invoice.pdf")
     browser.wait("!document.getElementById('desk').hidden")
-    assert text(browser, "#name") == "invoice.pdf" and text(browser, "#stage") == ""
-    waits(browser, "document.querySelector('#pool image')")
+    assert text(browser, "#name") == "invoice.pdf" and text(browser, "#page-view") == ""
+    waits(browser, "document.querySelector('#image-cache image')")
     ask(browser, "How much is the subtotal?")
     answered(browser)
     page = browser.js("document.querySelector('#answer .snippet use').getAttribute('href')")
     assert page == "#page" + browser.js("document.getElementById('page').value")
-    assert "no model" in text(browser, "#answer .facts") and count(browser, "#stage .mark.evidence") >= 1
-    assert count(browser, f'#pool image[id="{page[1:]}"]') == 1
+    assert "no model" in text(browser, "#answer .facts") and count(browser, "#page-view .mark.evidence") >= 1
+    assert count(browser, f'#image-cache image[id="{page[1:]}"]') == 1
     clean(browser, place)
 
 
@@ -237,15 +237,15 @@ def test_notes_appear_on_the_page_while_they_are_written(browser, place):
     for n in (1, 2):
         place.slow.gate.release()
         waits(browser, f"document.querySelectorAll('#board .note').length === {n}")
-        waits(browser, f"document.querySelectorAll('#stage .mark .badge').length === {n}")
-        assert text(browser, "#stage .badge text") == "1"
+        waits(browser, f"document.querySelectorAll('#page-view .mark .badge').length === {n}")
+        assert text(browser, "#page-view .badge text") == "1"
         assert "no model" in text(browser, "#answer .facts")
     assert browser.js("document.getElementById('page').value") == "4"   # it follows the team
     assert text(browser, ".thumb[data-page='4'] .count") == "2"
     assert browser.js("document.getElementById('doing').getAttribute('role')") == "status"
     waits(browser, "document.getElementById('doing').textContent.startsWith('cross_checker')")
     click(browser, "stop")
-    until(lambda: place.service.queue.running[0].ended_by)
+    until(lambda: any(job.ended_by for job in place.service._working))
     place.slow.gate.release()
     answered(browser)
     assert "stopped by hand" in text(browser, "#answer .text") and count(browser, "#board .note") in (2, 3)
@@ -271,12 +271,12 @@ def test_a_note_of_ones_own_and_the_team_goes_on(browser, place):
     ask(browser)
     answered(browser, "19")
     click(browser, "note")
-    x, y, w, h = browser.js("(r => [r.x, r.y, r.width, r.height])(document.querySelector('#stage svg')."
+    x, y, w, h = browser.js("(r => [r.x, r.y, r.width, r.height])(document.querySelector('#page-view svg')."
                             "getBoundingClientRect())")
     for kind, part in (("mousePressed", .5), ("mouseMoved", .6), ("mouseReleased", .6)):
         browser("Input.dispatchMouseEvent", type=kind, x=x + w * part, y=y + h * (part - .3), button="left",
                 clickCount=1, buttons=1)
-    assert count(browser, "#stage .draft") == 1
+    assert count(browser, "#page-view .draft") == 1
     value(browser, "note-text", "The annex corrects it")
     value(browser, "note-answer", "21")
     value(browser, "note-target", "2")
@@ -386,11 +386,11 @@ def test_the_keyboard_is_enough(browser, place):
     browser.key("Enter", 13)
     waits(browser, f"location.hash !== {before!r}")
     answered(browser, "19")
-    browser.js("document.getElementById('strip').focus()")
+    browser.js("document.getElementById('thumbnails').focus()")
     for key, code, page in (("Home", 36, "1"), ("ArrowDown", 40, "2"), ("End", 35, "5"), ("ArrowUp", 38, "4")):
         browser.key(key, code)
         assert browser.js("document.getElementById('page').value") == page
-    told = browser.js("document.getElementById(document.getElementById('strip')."
+    told = browser.js("document.getElementById(document.getElementById('thumbnails')."
                       "getAttribute('aria-activedescendant')).textContent")
     assert told.startswith("Page 4") and told.endswith("notes, evidence")
     browser.key("n", 78)
@@ -418,7 +418,7 @@ def test_narrow_windows(browser, place, width):
     click(browser, "note")
     browser.js("document.getElementById('a-box').open = true")
     assert browser.js("document.documentElement.scrollWidth") <= width
-    flat = browser.js("(e => e.clientWidth > e.clientHeight)(document.getElementById('strip'))")
+    flat = browser.js("(e => e.clientWidth > e.clientHeight)(document.getElementById('thumbnails'))")
     assert flat == (width < 861) and count(browser, ".thumb") >= 3
     click(browser, "to-history")
     waits(browser, "document.getElementById('history').open")
@@ -457,7 +457,7 @@ def test_axe_finds_nothing_serious(browser, place, axe_core, dark):
 # --- much, and evil ---
 
 PICTURES = """[...document.images].reduce((sum, i) => sum + i.naturalWidth * i.naturalHeight * 4, 0) +
-  [...document.querySelectorAll('#pool image')].reduce((sum, i) => sum + i.dataset.side ** 2 * 4, 0)"""
+  [...document.querySelectorAll('#image-cache image')].reduce((sum, i) => sum + i.dataset.side ** 2 * 4, 0)"""
 
 
 def test_a_thousand_pages_stay_few_pictures(browser, place):
@@ -465,15 +465,15 @@ def test_a_thousand_pages_stay_few_pictures(browser, place):
     assert text(browser, "#of") == "of 1,000"
     most = shown = 0
     for part in (0, .2, .35, .5, .77, 1):
-        browser.js(f"(e => {{ e.scrollTop = e.scrollHeight * {part}; }})(document.getElementById('strip'))")
+        browser.js(f"(e => {{ e.scrollTop = e.scrollHeight * {part}; }})(document.getElementById('thumbnails'))")
         waits(browser, "[...document.images].every(i => i.complete && i.naturalWidth > 0)")
         most = max(most, browser.js(PICTURES))
         shown = max(shown, count(browser, ".thumb"))
-    browser.js("document.getElementById('strip').focus()")
+    browser.js("document.getElementById('thumbnails').focus()")
     for key in ("End", "PageUp", "ArrowUp", "PageUp", "Home"):
         browser.key(key, {"End": 35, "PageUp": 33, "ArrowUp": 38, "Home": 36}[key])
     most = max(most, browser.js(PICTURES))
-    assert shown <= 12 and count(browser, "#pool image") <= 4 and most < 100e6
+    assert shown <= 12 and count(browser, "#image-cache image") <= 4 and most < 100e6
     assert browser.js("document.getElementById('page').value") == "1"
     clean(browser, place)
 

@@ -135,8 +135,14 @@ def test_the_app_offers_what_was_found(monkeypatch):
         clients = _clients_of(parser.parse_args(["--quiet"]))
         assert clients.names == ["ollama.qwen3-vl:4b", "ollama.qwen3:8b", "ocr"]
         assert clients.get("ollama.qwen3:8b").name == "ollama.qwen3:8b"
+        assert "a vision model" in clients.about["ollama.qwen3-vl:4b"] and not clients.advice
+        named = parser.parse_args(["--quiet", "--client", "ocr", "--price", "ocr=2/10"])
+        clients = _clients_of(named, look_around=True)
+        assert clients.names == ["ocr", "ollama.qwen3-vl:4b", "ollama.qwen3:8b"]
+        assert clients.cost("", dict(prompt_tokens=1000, completion_tokens=100)) == .003
     serving(monkeypatch)
-    assert _clients_of(parser.parse_args(["--quiet"])).names == ["ocr"]
+    clients = _clients_of(parser.parse_args(["--quiet"]))
+    assert clients.names == ["ocr"] and "ollama pull" in clients.advice
 
 
 def test_extract_asks_it_too(monkeypatch, capsys, tmp_path):

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -300,6 +301,18 @@ def test_fifty_silent_connections_keep_nobody_out(tmp_path):
             s.close()
 
 
+def test_who_never_reads_keeps_nobody_out(tmp_path):
+    with served(tmp_path / "kept", reading=.3) as (_, url):
+        asked = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 1500   # 50 MB of answers
+        with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1].strip("/"))), timeout=30) as idle:
+            idle.sendall(asked)
+            time.sleep(2)
+            for _ in range(5): assert httpx.get(f"{url}api").status_code == 200
+            read = 0
+            while part := idle.recv(1 << 20): read += len(part)
+        assert read < 25e6   # it was ended
+
+
 # --- whose turn it is ---
 
 @pytest.mark.slow
@@ -499,6 +512,8 @@ def command(*args, **env):
     (("serve", "--client", "nobody"), "there is no client 'nobody'"), (("serve", "--tokens", "/no/file"),
                                                                        "cannot be read"),
     (("mcp",), "required: FOLDER"), (("mcp", "/no/such/folder"), "no such file or folder"),
+    (("serve", "--price", "ocr=much"), "openai=2.5/10"),
+    (("serve", "--client", "none", "--price", "openai=2.5/10"), "not offered"),
 ])
 def test_what_cannot_be_served_is_one_line(tmp_path, args, says):
     done = command(*args, *(["--store", str(tmp_path / "kept")] if len(args) > 1 else []))

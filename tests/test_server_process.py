@@ -88,7 +88,7 @@ def test_a_team_of_three_on_qwen_streams_with_exact_usage_and_its_notes(tmp_path
         models, mine = openai.OpenAI(base_url=f"{url}v1", api_key="x", max_retries=0), httpx.Client(base_url=url)
         for name in ("tiny", "random"):
             how = dict(stream=True, stream_options=dict(include_usage=True))
-            more = dict(cosee=dict(events=True, max_steps=1))
+            more = dict(cosee=dict(events=True, max_steps=1, method="team"))
             chunks = list(models.chat.completions.create(**chat(name), **how, extra_body=more))
             told = [c.cosee for c in chunks if c.choices and getattr(c, "cosee", None)]
             turns, usage, end = [t for t in told if t.get("kind") == "turn"], chunks[-1].usage, told[-1]

@@ -214,7 +214,7 @@ class AppShots:
         self.ask(question, "gated", "document.querySelectorAll('.thumb.looked').length > 0")
         for n in (1, 2):
             self.gate.release()
-            self.browser.wait(f"document.querySelectorAll('#stage .mark .badge').length === {n}")
+            self.browser.wait(f"document.querySelectorAll('#page-view .mark .badge').length === {n}")
         self.browser.wait("document.querySelectorAll('.thumb.looked').length > 0")
         self.keep("app-watch.webp")
         self.gate.release()

@@ -5,15 +5,15 @@
 # %% ../../nbs/cli/17_server.ipynb #1b74d2f5
 from __future__ import annotations
 import json, logging, os, secrets
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterator
 from urllib.parse import urlencode
-from .common import (ANSWERED, BAD_INPUT, Stop, amount, cache_args, care_args, check_client, client_name,
-                              client_of, listen, model_args, named_client, page_sources, positive, say, settle_client,
-                              show_in_browser, visual_args)
+from .common import (ANSWERED, BAD_INPUT, Stop, amount, backends_config, cache_args, care_args, check_client,
+                              client_name, client_of, listen, model_args, named_client, page_sources, positive, say,
+                              settle_client, show_in_browser, visual_args)
 from ..utils.registry import need
 from ..utils.text import counted, one_line
 
@@ -54,6 +54,13 @@ def listen_args(
     g.add_argument('--shared', action='store_true', help="let everybody see everybody's documents and answers")
 
 # %% ../../nbs/cli/17_server.ipynb #c727a38a
+def _price(text: str) -> tuple[str, tuple[float, float]]:
+    "The name of a client, and what its tokens cost"
+    name, _, numbers = text.partition('=')
+    read, _, written = numbers.partition('/')
+    try: return name, (float(read), float(written))
+    except ValueError: raise ArgumentTypeError(f'{text!r} is not of the form openai=2.5/10') from None
+
 def service_args(
     p: ArgumentParser # of a command
 ):
@@ -69,6 +76,9 @@ def service_args(
     model_args(p)
     p.add_argument('--offer', action='append', default=[], type=client_name, metavar='NAME',
                    help='another client or id that may be asked for by name; may be given several times')
+    p.add_argument('--price', action='append', default=[], type=_price, metavar='NAME=READ/WRITTEN',
+                   help='dollars for a million tokens that a client reads and writes, such as openai=2.5/10: answers '
+                        'then say what they cost; may be given several times')
     care_args(p)
     cache_args(p)
     visual_args(p)
@@ -110,17 +120,26 @@ def _store(args: Namespace, command: str) -> Path:
     return user_data_path('cosee', appauthor=False) / 'server' / command
 
 def _clients_of(
-    args: Namespace # of `service_args`
+    args: Namespace, # of `service_args`
+    look_around: bool = False # is what is found on this machine offered beside a client that was named?
 ) -> 'Clients':
     "The models that the arguments offer; raises `Stop` for one that nobody knows."
-    from cosee.server.answering import Clients
+    from cosee.models.discovery import NO_MODEL, choose_model, ways_to_model
+    from cosee.server.answering import Clients, Price
     settle_client(args)
     for name in (*args.offer, *args.fallback): check_client(args, name)
+    if look_around and not args.found:
+        choice = choose_model(backends_config(args))
+        args.found = {found.id: found for found in (choice.found, *choice.others) if found}
     def maker(name: str) -> 'Callable[[], VLMClient]': return lambda: named_client(args, name)
-    found: 'list[str]' = [*args.found]
-    offered = dict.fromkeys(args.offer + found + (['ocr'] if found else []))
-    return Clients({args.client: lambda: client_of(args),
-                    **{name: maker(name) for name in offered if name != args.client}})
+    names = dict.fromkeys([args.client, *args.offer, *args.found, *([NO_MODEL] if args.found else [])])
+    makers = {name: maker(name) for name in names}
+    makers[args.client] = lambda: client_of(args)
+    about = {NO_MODEL: 'copies what pages say, and asks no model', **{id: str(f) for id, f in args.found.items()}}
+    prices = {name: Price(*price) for name, price in args.price}
+    if unknown := [name for name in prices if name not in makers]:
+        raise Stop(f'--price: {one_line(unknown[0], 60)!r} is not offered; name one of {", ".join(makers)}', BAD_INPUT)
+    return Clients(makers, about, prices, ways_to_model() if getattr(args, 'no_model', False) else '')
 
 def _service_of(
     args: Namespace, # of `path_args` and `service_args`
@@ -133,7 +152,7 @@ def _service_of(
     limits = Limits(upload_bytes=args.max_upload * 1_000_000, pages=args.max_pages, seconds=args.time_limit)
     try: paths = AllowedPaths(args.roots)
     except RequestError as e: raise Stop(str(e), BAD_INPUT) from e
-    clients, pages = _clients_of(args), page_sources(args)
+    clients, pages = _clients_of(args, look_around=command == 'app'), page_sources(args)
     return EpisodeService(_store(args, command), clients, paths, limits, args.at_once,
                           getattr(args, 'shared', False), *pages)
 
@@ -171,7 +190,8 @@ def serve_app(
 ):
     "Say where it is, and serve until Ctrl-C or SIGTERM."
     from cosee.server.serve import address_of, serve
-    logging.getLogger('cosee.server').addHandler(logging.StreamHandler())   # that a request failed, without its content
+    # that a request failed, without its content
+    logging.getLogger('cosee.server').addHandler(logging.StreamHandler())
     url = address_of(sock) + path
     say(args, f"{', '.join(service.clients.names)}; {counted(len(service.library), 'document')} and "
               f"{counted(len(service.store.episodes), 'answer')} in {service.folder}")

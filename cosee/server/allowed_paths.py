@@ -104,7 +104,8 @@ class AllowedPaths:
 def _real(path: Union[str, Path]) -> Path:
     "A root without links; raises `RequestError` where there is none"
     try: return Path(path).expanduser().resolve(strict=True)
-    except (OSError, RuntimeError, ValueError): raise RequestError(f'{path}: there is no such file or folder') from None
+    except (OSError, RuntimeError, ValueError):
+        raise RequestError(f'{path}: there is no such file or folder') from None
 
 def _hidden(path: Path) -> bool: return any(part.startswith('.') for part in path.parts)
 

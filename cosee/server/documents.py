@@ -241,7 +241,8 @@ class Upload:
         "Take a part; raises `RequestError` where it is too much."
         self.size += len(data)
         if self.size > self.most:
-            raise RequestError(f'the document has more than the {self.most:,} bytes allowed; hand in a smaller one', 413)
+            raise RequestError(f'the document has more than the {self.most:,} bytes allowed; hand in a smaller one',
+                               413)
         if self._file: self._file.write(data)
         self.hash.update(data)
 
@@ -271,13 +272,14 @@ class Library:
     "The documents of all callers, each seen by its owner alone."
     def __init__(self,
         folder: Path,                  # private, for uploads and the list of what is open
-        roots: Optional[AllowedPaths] = None, # what may be opened by a path; None: nothing
+        allowed_paths: Optional[AllowedPaths] = None, # what may be opened by a path; None: nothing
         limits: Optional[Limits] = None, # None: the usual ones
         shared: bool = False,          # does everybody see everything?
         reader: Optional[TextExtractor] = None, # of page text; None: a new one
         visual: Optional[dict[str, Any]] = None # opens a visual retriever, as in `PageIndex`; None: none
     ):
-        self.folder, self.allowed_paths, self.limits, self.shared = Path(folder), roots or AllowedPaths(), limits or Limits(), shared
+        self.folder, self.allowed_paths = Path(folder), allowed_paths or AllowedPaths()
+        self.limits, self.shared = limits or Limits(), shared
         self.reader, self.visual, self._lock = reader or TextExtractor(), visual, threading.RLock()
         self._all, self._open = dict[str, Document](), OrderedDict[str, None]()
         private_folder(self.folder)
@@ -316,7 +318,7 @@ class Library:
 
     def open_path(self,
         caller: Caller,
-        name: str,                      # a path under the roots
+        name: str,                      # a path under the allowed ones
         password: Optional[str] = None  # of a PDF
     ) -> Document:
         "The document that a path names; raises `RequestError` where there is none that may be opened."
@@ -388,8 +390,8 @@ class Library:
         document.count = len(document.pages)
         if document.count > self.limits.pages:
             document.close()
-            raise RequestError(f'{document.name}: {document.count:,} pages, more than the {self.limits.pages:,} allowed',
-                            413)
+            raise RequestError(f'{document.name}: {document.count:,} pages, more than the {self.limits.pages:,} '
+                               'allowed', 413)
         with self._lock:
             self._all[document.id] = document
             self._used(document)

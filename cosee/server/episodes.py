@@ -176,7 +176,7 @@ class PagesRead(BaseModel):
     transcriber: str   # the model that writes pages down; '' where none does
     visual: str        # the checkpoint by which pages are found by their looks; '' where none is
 
-# %% ../../nbs/server/04_episodes.ipynb #928c09a9
+# %% ../../nbs/server/04_episodes.ipynb #e0f5f054
 class EpisodeService:
     "Documents, questions and answers of all callers; use it in a `with` block."
     def __init__(self,
@@ -314,7 +314,8 @@ class EpisodeService:
     def _info(self, stored: StoredEpisode) -> EpisodeInfo:
         "What is told of an episode, in the same form whether it waits, runs, or was over long ago"
         fields = ('id', 'state', 'document', 'name', 'question', 'settings', 'asked', 'earlier', 'right')
-        return cast(EpisodeInfo, {**{k: stored[k] for k in fields}, **stored['summary']})
+        cost = self.clients.cost(stored['settings'].get('client', ''), stored['summary']['usage'])
+        return cast(EpisodeInfo, {**{k: stored[k] for k in fields}, **stored['summary'], 'cost': cost})
 
     def _mine(self, caller: Caller, id: str) -> StoredEpisode:
         "What is known of an episode; `RequestError` where there is none, or it is somebody else's"

@@ -92,6 +92,7 @@ class EpisodeForm(BaseModel):
     reading: Optional[dict[str, Any]] = Field(description='tokens of pages that a model wrote down, each paid for '
                                               'once, and how many were kept from before')
     seconds: Optional[float]
+    cost: Optional[float] = Field(description='dollars, where the server knows the price of the model')
     right: Optional[bool] = Field(description='as somebody marked it')
 
 # %% ../../nbs/server/08_http.ipynb #f00dff66
@@ -171,7 +172,8 @@ def remove_document(id: str, service: Service, caller: CurrentCaller):
     service.library.remove(caller, id)
 
 @documents.get('/{id}/find', summary='Find pages')
-def find_pages(id: str, service: Service, caller: CurrentCaller, q: Annotated[str, Query(min_length=1, max_length=2000)],
+def find_pages(id: str, service: Service, caller: CurrentCaller,
+               q: Annotated[str, Query(min_length=1, max_length=2000)],
                k: Annotated[int, Query(ge=1, le=50)] = 4) -> list[Found]:
     "The pages that a question or some words are about, with the lines that say so."
     return [Found(page=hit.page, score=hit.score,
@@ -223,13 +225,15 @@ async def ask(id: str, form: Question, service: Service, caller: CurrentCaller) 
 episodes = APIRouter(prefix='/api/episodes', tags=['episodes'])
 
 @episodes.get('', summary='List episodes', response_model=list[EpisodeForm])
-def list_episodes(service: Service, caller: CurrentCaller, search: Annotated[str, Query(max_length=300)] = '', document: str = '',
+def list_episodes(service: Service, caller: CurrentCaller,
+                  search: Annotated[str, Query(max_length=300)] = '', document: str = '',
                   most: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[EpisodeInfo]:
     "Those of the caller, the latest first; `search` is words of question, answer or name."
     return service.episodes(caller, search, document, most)
 
 @episodes.get('/{id}', summary='See how far an episode is', response_model=EpisodeForm)
-async def episode_info(id: str, service: Service, caller: CurrentCaller, wait: Annotated[float, Query(ge=0, le=600)] = 0) -> EpisodeInfo:
+async def episode_info(id: str, service: Service, caller: CurrentCaller,
+                       wait: Annotated[float, Query(ge=0, le=600)] = 0) -> EpisodeInfo:
     "The answer, if there is one; `wait` is seconds to wait for it."
     if job := service.job(caller, id): await job.wait(wait)
     return service.episode(caller, id)

@@ -114,7 +114,8 @@ def _opened(service: EpisodeService, caller: Caller, document: str, password: Op
     except RequestError as e:
         if e.status not in (403, 404): raise
         there = service.allowed_paths.documents(12)
-        raise RequestError(f"{e}. There {'are' if there else 'is nothing'} {', '.join(there)}"[:400], e.status) from None
+        names = f"There {'are' if there else 'is nothing'} {', '.join(there)}"
+        raise RequestError(f'{e}. {names}'[:400], e.status) from None
 
 # %% ../../nbs/server/10_mcp.ipynb #4253778b
 def _cut_out(document: Document, page: int, box: Any) -> bytes:

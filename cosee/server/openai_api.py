@@ -152,7 +152,8 @@ def _document(service: EpisodeService, caller: Caller, chat: Chat) -> Document:
     ids, data = [p.id for p in chat.parts if p.id], [p.data for p in chat.parts if not p.id]
     if len(ids) > 1 or ids and data: raise RequestError('messages: name one open document, or send pages, not both')
     if ids: return service.library.get(caller, ids[0])
-    if not data: raise RequestError('messages: there is no picture and no file; add the pages that the question is about')
+    if not data:
+        raise RequestError('messages: there is no picture and no file; add the pages that the question is about')
     uploads = list[Upload]()
     try:
         for part in data:
@@ -245,7 +246,8 @@ _BODY = {'requestBody': {'required': True, 'content': {'application/json': {'sch
 
 @chat.post('/v1/chat/completions', summary='Ask a team as if it were one model', openapi_extra=_BODY,
            response_model=None)
-async def chat_completions(request: Request, service: Service, caller: CurrentCaller) -> JSONResponse | EventSourceResponse:
+async def chat_completions(request: Request, service: Service,
+                           caller: CurrentCaller) -> JSONResponse | EventSourceResponse:
     "The chat completions of OpenAI, with the evidence in the field `cosee`; see the chapter on them."
     asked, job = await _begin(request, service, caller)
     if asked.stream: return EventSourceResponse(_stream(asked, service, caller, job), ping=10, sep='\n')

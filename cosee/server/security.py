@@ -184,14 +184,15 @@ class SecurityMiddleware:
     def _refusal(self, scope: Message, headers: Mapping[str, str]) -> Optional[RequestError]:
         "Why a request is not let in, whoever sends it"
         if not self.hosts.allows(headers.get('host', '')):
-            return RequestError('this server is not meant by that name; open http://127.0.0.1, or start it with --name',
-                             403)
+            return RequestError('this server is not meant by that name; open http://127.0.0.1, or start it with '
+                                '--name', 403)
         if _crosses(headers, scope['method']): return RequestError('requests of other sites are not answered', 403)
         length = headers.get('content-length', '0')
         if not (length.isascii() and length.isdigit()
                 and len(length) < 16): return RequestError('say how long the request is', 411)
         most = self.most(scope['path'])
-        return RequestError(f'the request has more than the {most:,} bytes allowed', 413) if int(length) > most else None
+        if int(length) <= most: return None
+        return RequestError(f'the request has more than the {most:,} bytes allowed', 413)
 
     def _caller(self, headers: Mapping[str, str]) -> tuple[Optional[Caller], str]:
         "Who asks, None for nobody who may; and a session that they are to be given"

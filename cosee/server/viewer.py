@@ -44,7 +44,8 @@ def _read(make: Callable[[], T], missing: int = 500) -> T:
     "What is read of a run; raises `RequestError` where it cannot be"
     try: return make()
     except RunError as e: raise RequestError(str(e), missing) from e
-    except (OSError, ValueError) as e: raise RequestError(f'the run cannot be read: {one_line(str(e), 300)}', 500) from e
+    except (OSError, ValueError) as e:
+        raise RequestError(f'the run cannot be read: {one_line(str(e), 300)}', 500) from e
 
 # %% ../../nbs/server/11_viewer.ipynb #e0e2f154
 run_viewer = APIRouter(include_in_schema=False)

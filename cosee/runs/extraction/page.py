@@ -34,5 +34,5 @@ def review_page(
     "The page of a review."
     icon = base64.b64encode(asset('runs/assets/icon.svg').encode()).decode()
     data = json_in_page(dict(title=one_line(title, 100), token=token))
-    return fill_template('runs/assets/review.html', policy=review_policy(), style=_style(), script=_script(), icon=icon,
-                         data=data)
+    return fill_template('runs/assets/review.html', policy=review_policy(), style=_style(), script=_script(),
+                         icon=icon, data=data)

@@ -1,47 +1,6 @@
 // The page that is looked at: its picture, the boxes of the notes, and a box that is drawn by hand.
 import { first, svgElement } from '../../view/assets/elements.mjs';
-import { BOX_IN_MIDDLE, boxBetween, boxByKey, heldPages, sideFor } from './logic.mjs';
-import { pictureOf } from './server.mjs';
-
-// -- Pictures
-// Every figure shows `#page3` from one pool, as in the page of an episode; the pool holds a few at a time.
-export function poolOf(element) {
-  let held = [];
-  return {
-    need(document, pages, shown) {
-      held = heldPages(
-        pages.filter(page => page > 0 && page <= document.pages),
-        held,
-      );
-      const wanted = new Map(held.map(page => [`page${page}`, page]));
-      for (const image of [...element.children]) {
-        const isOther = image.dataset.document !== document.id;
-        if (isOther || !wanted.has(image.id)) image.remove();
-      }
-      for (const [id, page] of wanted) {
-        const [width, height] = document.sizes[page - 1];
-        const side = sideFor([width, height], shown, devicePixelRatio);
-        const there = first(`[id="${id}"]`, element);
-        if (there && Number(there.dataset.side) >= side) continue;
-        const image = svgElement('image', {
-          id,
-          width: 1000,
-          height: Math.round((1000 * height) / width),
-          preserveAspectRatio: 'none',
-          href: pictureOf(document.id, page, side),
-          'data-side': side,
-          'data-document': document.id,
-        });
-        if (there) there.replaceWith(image);
-        else element.append(image);
-      }
-    },
-    clear() {
-      held = [];
-      element.replaceChildren();
-    },
-  };
-}
+import { BOX_IN_MIDDLE, boxBetween, boxByKey } from './logic.mjs';
 
 // -- A page without notes
 function bareFigure(document, page) {
@@ -57,8 +16,8 @@ function bareFigure(document, page) {
   return figure;
 }
 
-// -- The stage
-export function stageOf(element, output, boxed) {
+// -- The view
+export function pageViewOf(element, output, boxed) {
   let scale = 1;
   let draft = null; // a box by hand, 0-1
   let isDrawing = false;

@@ -1,4 +1,4 @@
-// The strip of thumbnails: as many elements as are in sight, however many pages there are.
+// Thumbnails of all pages: as many elements as are in sight, however many pages there are.
 import { first, h, hidden } from '../../view/assets/elements.mjs';
 import { cellsInSight, pageByKey, scrolledTo } from './logic.mjs';
 import { pictureOf } from './server.mjs';
@@ -38,8 +38,8 @@ function cellOf(page, place, count) {
   return cell;
 }
 
-// -- The strip
-export function stripOf(element, track, choose) {
+// -- All of them
+export function thumbnailsOf(element, track, choose) {
   const marks = { notes: new Map(), evidence: new Set(), looking: null };
   const cells = new Map();
   let document = null;
@@ -67,7 +67,7 @@ export function stripOf(element, track, choose) {
     first('.told', cell).textContent = toldOf(page, marks);
   };
 
-  // A picture is fetched where the strip rests: what flies past costs nothing.
+  // A picture is fetched where scrolling rests: what flies past costs nothing.
   const load = () => {
     for (const [page, cell] of cells) {
       const picture = cell.firstChild;
