@@ -69,8 +69,8 @@ class Place:
     def open(self):
         evil = ScriptedClient(evil_replies())
         makers = {"ocr": lambda: make_client("ocr"), "slow": lambda: self.slow, "evil": lambda: evil}
-        paths = AllowedPaths([samples_dir(), self.docs])
-        self.service = self.stack.enter_context(EpisodeService(self.folder, Clients(makers), paths))
+        about, paths = {"ocr": "reads page text, asks no model"}, AllowedPaths([samples_dir(), self.docs])
+        self.service = self.stack.enter_context(EpisodeService(self.folder, Clients(makers, about), paths))
         self.url = self.stack.enter_context(running(create_page_app(self.service, Tokens({"me": TOKEN}))))
 
     def close(self): self.stack.close()
@@ -197,6 +197,8 @@ def test_upload_ask_and_see_the_place(browser, place):
     page = browser.js("document.querySelector('#answer .snippet use').getAttribute('href')")
     assert page == "#page" + browser.js("document.getElementById('page').value")
     assert "no model" in text(browser, "#answer .facts") and count(browser, "#page-view .mark.evidence") >= 1
+    assert text(browser, "#by") == "Who answered: reads page text, asks no model"
+    assert count(browser, "#a [name=client] option") == 3
     assert count(browser, f'#image-cache image[id="{page[1:]}"]') == 1
     clean(browser, place)
 

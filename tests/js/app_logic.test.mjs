@@ -178,7 +178,10 @@ test('the history in words', () => {
   assert.equal(logic.costInWords({ usage: { total_tokens: 1234 }, seconds: 2.25 }), '1,234 tokens, 2.3 s');
   assert.equal(logic.costInWords({}), '');
   assert.equal(logic.costInWords({ usage: { total_tokens: 1234 }, cost: 0.0035 }), '1,234 tokens, $0.0035');
-  assert.deepEqual([0, 2.5, null].map(cost => logic.moneyInWords({ cost })), ['$0.0000', '$2.50', '']);
+  assert.deepEqual(
+    [0, 2.5, null].map(cost => logic.moneyInWords({ cost })),
+    ['', '$2.50', ''],
+  );
   assert.equal(logic.costInWords({ usage: { total_tokens: 0, calls: 2 } }), 'no model');
   const read = { pages: 2, kept: 1, total_tokens: 4075 };
   assert.equal(

@@ -260,8 +260,9 @@ function ended() {
     $(id).disabled = !isAnswered;
   }
   $('note').disabled = !first('.note', $('board'));
-  const asked = episode.settings.client || start.models[0].name;
-  $('by').textContent = [`answered by ${asked}`, moneyInWords(episode)].filter(Boolean).join(', ');
+  const name = episode.settings.client || start.models[0].name;
+  const about = start.models.find(model => model.name === name)?.about || name;
+  $('by').textContent = [`Who answered: ${about}`, moneyInWords(episode)].filter(Boolean).join(', ');
   for (const form of ['html', 'md', 'json']) $(`as-${form}`).href = fileOf(episode.id, form);
 }
 

@@ -57,7 +57,7 @@ export function settingsForm(element, start, said) {
     field('Pages searched for', number('k', usual.k, 1, 50)),
   ];
   element.replaceChildren(
-    field('Model', choice('client', Object.keys(models), usual.client, models), 'wide'),
+    field('Model', choice('client', Object.keys(models), usual.client, models), 'whole-row'),
     field('Method', choice('method', start.methods, usual.method, methods)),
     ...ofTeam,
     field('Tokens at most', number('max_tokens', '', 1, 1e8, 'no limit')),

@@ -261,7 +261,7 @@ export function tokensInWords(e) {
 
 // Money, where the server knows what tokens cost; a fraction of a cent is not nothing.
 export function moneyInWords(e) {
-  if ((e.cost ?? null) === null) return '';
+  if (!e.cost) return '';
   return `$${e.cost.toFixed(e.cost >= 1 ? 2 : 4)}`;
 }
 
