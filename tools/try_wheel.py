@@ -71,8 +71,7 @@ TESTED = {
         "qwen runs view weights widget",
     "inspect": "exports",
 }
-TOOLS = ["fastcore", "nbdev", "execnb", "ipython", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "scipy",
-         "fastapi", "uvicorn"]
+TOOLS = ["fastcore", "nbdev", "execnb", "ipython", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "scipy"]
 # Modules whose classes extend those of PyTorch; all others import such libraries inside functions.
 NEED_TORCH = {f"cosee.models.{m}" for m in ("prefix_attention", "prefix_cache", "products")}
 # Every module but those whose classes extend another library's; and no part of an extra is there, so that nothing is

@@ -132,7 +132,7 @@ def _clients_of(
         choice = choose_model(backends_config(args))
         args.found = {found.id: found for found in (choice.found, *choice.others) if found}
     def maker(name: str) -> 'Callable[[], VLMClient]': return lambda: named_client(args, name)
-    names = dict.fromkeys([args.client, *args.offer, *args.found, *([NO_MODEL] if args.found else [])])
+    names: 'list[str]' = [args.client, *args.offer, *args.found, *([NO_MODEL] if args.found else [])]
     makers = {name: maker(name) for name in names}
     makers[args.client] = lambda: client_of(args)
     about = {NO_MODEL: 'copies what pages say, and asks no model', **{id: str(f) for id, f in args.found.items()}}

@@ -196,8 +196,8 @@ class FairQueue:
         "Give a place back, before or after its turn."
         self._held[lane] -= 1
         if not self._held[lane]: del self._held[lane]
-        line = self._lines.get(lane, ())
-        if place in line:
+        line = self._lines.get(lane)
+        if line and place in line:
             line.remove(place)
             if not line: del self._lines[lane]
         self._turns.discard(place)
