@@ -1,4 +1,6 @@
-"Requests of messages that a test has written by hand."
+"Requests of messages that a test has written by hand, and questions to a service."
+import asyncio
+
 from cosee.models.client import Request, merged
 
 
@@ -12,3 +14,12 @@ def chat_many(client, batch, schema=None, params=None, errors="raise", **shared)
     schemas = schema if isinstance(schema, list) else [schema] * len(batch)
     rows = zip(batch, schemas, params or [{}] * len(batch), strict=True)
     return client.respond_many([raw(m, s, **merged(shared, p)) for m, s, p in rows], errors=errors)
+
+
+def ask_and_wait(service, *asked):
+    "The job of a question that a service was asked, when it is over."
+    async def answered():
+        job = await service.ask(*asked)
+        assert await job.wait(110)
+        return job
+    return asyncio.run(answered())

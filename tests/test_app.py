@@ -1,4 +1,4 @@
-"""The app in headless Chromium, on a real server with a real desk: what people do there, and what strangers try.
+"""The app in headless Chromium, on a real server with a real service: what people do there, and what strangers try.
 
 Without Chromium the tests skip; those of axe-core skip without npm, too.
 """
@@ -11,17 +11,18 @@ from contextlib import ExitStack
 
 import axe
 import pytest
+from asking import ask_and_wait
 from chromium import CHROMIUM, Browser
 from reportlab.pdfgen.canvas import Canvas
 
 from cosee import samples_dir
-from cosee.app.server import app_of
-from cosee.doors.asking import Clients
-from cosee.doors.desk import Desk
-from cosee.doors.documents import Caller, caller_of
-from cosee.doors.guard import Keys
-from cosee.doors.roots import Roots
-from cosee.doors.server import running
+from cosee.app.server import create_page_app
+from cosee.server.answering import Clients
+from cosee.server.episodes import EpisodeService
+from cosee.server.documents import Caller, caller_of
+from cosee.server.security import Tokens
+from cosee.server.allowed_paths import AllowedPaths
+from cosee.server.serve import running
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import make_client
 from cosee.models.client import ask_many
@@ -58,7 +59,7 @@ def evil_replies():
 
 
 class Place:
-    "A desk, its server, and what the tests know of them."
+    "A service, its server, and what the tests know of them."
     def __init__(self, folder, docs):
         self.folder, self.docs = folder, docs
         self.slow = Gated(make_client("ocr"))
@@ -68,8 +69,9 @@ class Place:
     def open(self):
         evil = ScriptedClient(evil_replies())
         makers = {"ocr": lambda: make_client("ocr"), "slow": lambda: self.slow, "evil": lambda: evil}
-        self.desk = self.stack.enter_context(Desk(self.folder, Clients(makers), Roots([samples_dir(), self.docs])))
-        self.url = self.stack.enter_context(running(app_of(self.desk, Keys({"me": TOKEN}))))
+        about, paths = {"ocr": "reads page text, asks no model"}, AllowedPaths([samples_dir(), self.docs])
+        self.service = self.stack.enter_context(EpisodeService(self.folder, Clients(makers, about), paths))
+        self.url = self.stack.enter_context(running(create_page_app(self.service, Tokens({"me": TOKEN}))))
 
     def close(self): self.stack.close()
 
@@ -128,7 +130,7 @@ def opened(browser, place, name="report.pdf", **how):
 def settled(browser, place, name):
     "The document is there, and what was asked last about it"
     browser.wait("!document.getElementById('desk').hidden")
-    if place.desk.episodes(ME, document=place.desk.library.open_path(ME, name).id): answered(browser)
+    if place.service.episodes(ME, document=place.service.library.open_path(ME, name).id): answered(browser)
     return browser
 
 
@@ -188,14 +190,16 @@ def test_upload_ask_and_see_the_place(browser, place):
     enter(browser, place)
     upload(browser, samples_dir() / "invoice.pdf")
     browser.wait("!document.getElementById('desk').hidden")
-    assert text(browser, "#name") == "invoice.pdf" and text(browser, "#stage") == ""
-    waits(browser, "document.querySelector('#pool image')")
+    assert text(browser, "#name") == "invoice.pdf" and text(browser, "#page-view") == ""
+    waits(browser, "document.querySelector('#image-cache image')")
     ask(browser, "How much is the subtotal?")
     answered(browser)
     page = browser.js("document.querySelector('#answer .snippet use').getAttribute('href')")
     assert page == "#page" + browser.js("document.getElementById('page').value")
-    assert "no model" in text(browser, "#answer .facts") and count(browser, "#stage .mark.evidence") >= 1
-    assert count(browser, f'#pool image[id="{page[1:]}"]') == 1
+    assert "no model" in text(browser, "#answer .facts") and count(browser, "#page-view .mark.evidence") >= 1
+    assert text(browser, "#by") == "Who answered: reads page text, asks no model"
+    assert count(browser, "#a [name=client] option") == 3
+    assert count(browser, f'#image-cache image[id="{page[1:]}"]') == 1
     clean(browser, place)
 
 
@@ -212,7 +216,7 @@ def test_what_was_handed_in_can_be_taken_back(browser, place):
     enter(browser, place)
     upload(browser, samples_dir() / "slides.pdf")
     browser.wait("!document.getElementById('desk').hidden")
-    kept = place.desk.library.seen_by(ME)[0].files[0]
+    kept = place.service.library.seen_by(ME)[0].files[0]
     click(browser, "to-start")
     waits(browser, "document.querySelectorAll('#documents li').length > 1")
     before = count(browser, "#documents li")
@@ -235,15 +239,15 @@ def test_notes_appear_on_the_page_while_they_are_written(browser, place):
     for n in (1, 2):
         place.slow.gate.release()
         waits(browser, f"document.querySelectorAll('#board .note').length === {n}")
-        waits(browser, f"document.querySelectorAll('#stage .mark .badge').length === {n}")
-        assert text(browser, "#stage .badge text") == "1"
+        waits(browser, f"document.querySelectorAll('#page-view .mark .badge').length === {n}")
+        assert text(browser, "#page-view .badge text") == "1"
         assert "no model" in text(browser, "#answer .facts")
     assert browser.js("document.getElementById('page').value") == "4"   # it follows the team
     assert text(browser, ".thumb[data-page='4'] .count") == "2"
     assert browser.js("document.getElementById('doing').getAttribute('role')") == "status"
     waits(browser, "document.getElementById('doing').textContent.startsWith('cross_checker')")
     click(browser, "stop")
-    until(lambda: place.desk.queue.running[0].ended_by)
+    until(lambda: any(job.ended_by for job in place.service._working))
     place.slow.gate.release()
     answered(browser)
     assert "stopped by hand" in text(browser, "#answer .text") and count(browser, "#board .note") in (2, 3)
@@ -255,10 +259,10 @@ def test_asked_again_nothing_is_read_twice(browser, place):
     opened(browser, place)
     ask(browser)
     answered(browser, "19")
-    before = dict(place.desk.library.reader.counts)
+    before = dict(place.service.library.reader.counts)
     changes(browser, "document.getElementById('again').click()")
     answered(browser, "19")
-    assert dict(place.desk.library.reader.counts) == before
+    assert dict(place.service.library.reader.counts) == before
     clean(browser, place)
 
 
@@ -269,18 +273,18 @@ def test_a_note_of_ones_own_and_the_team_goes_on(browser, place):
     ask(browser)
     answered(browser, "19")
     click(browser, "note")
-    x, y, w, h = browser.js("(r => [r.x, r.y, r.width, r.height])(document.querySelector('#stage svg')."
+    x, y, w, h = browser.js("(r => [r.x, r.y, r.width, r.height])(document.querySelector('#page-view svg')."
                             "getBoundingClientRect())")
     for kind, part in (("mousePressed", .5), ("mouseMoved", .6), ("mouseReleased", .6)):
         browser("Input.dispatchMouseEvent", type=kind, x=x + w * part, y=y + h * (part - .3), button="left",
                 clickCount=1, buttons=1)
-    assert count(browser, "#stage .draft") == 1
+    assert count(browser, "#page-view .draft") == 1
     value(browser, "note-text", "The annex corrects it")
     value(browser, "note-answer", "21")
     value(browser, "note-target", "2")
     changes(browser, "document.getElementById('note-keep').click()")
     answered(browser, "21")
-    mine = place.desk.record(ME, browser.js("location.hash.match(/e=([0-9a-f]+)/)[1]"))["board"]["cells"][-1]
+    mine = place.service.record(ME, browser.js("location.hash.match(/e=([0-9a-f]+)/)[1]"))["board"]["cells"][-1]
     assert mine["author"] == "you" and mine["refs"] == [2]
     assert [round(v, 1) for v in mine["view"]["bbox"]] == [.5, .2, .6, .3]
     click(browser, "note")
@@ -343,10 +347,10 @@ def test_two_methods_side_by_side(browser, place):
 
 
 def test_two_old_episodes_side_by_side(browser, place):
-    report, slides = (place.desk.library.open_path(ME, name) for name in ("report.pdf", "slides.pdf"))
+    report, slides = (place.service.library.open_path(ME, name) for name in ("report.pdf", "slides.pdf"))
     asked = [(report, QUESTION, dict(method="direct")), (slides, "What is it?", dict(method="direct")),
              (report, "Who wrote it?", {})]
-    for document, question, settings in asked: assert place.desk.ask(ME, document.id, question, settings).wait(60)
+    for document, question, settings in asked: ask_and_wait(place.service, ME, document.id, question, settings)
     enter(browser, place)   # no document is open
     click(browser, "to-history")
     waits(browser, "document.querySelectorAll('#episodes li').length >= 3")
@@ -384,11 +388,11 @@ def test_the_keyboard_is_enough(browser, place):
     browser.key("Enter", 13)
     waits(browser, f"location.hash !== {before!r}")
     answered(browser, "19")
-    browser.js("document.getElementById('strip').focus()")
+    browser.js("document.getElementById('thumbnails').focus()")
     for key, code, page in (("Home", 36, "1"), ("ArrowDown", 40, "2"), ("End", 35, "5"), ("ArrowUp", 38, "4")):
         browser.key(key, code)
         assert browser.js("document.getElementById('page').value") == page
-    told = browser.js("document.getElementById(document.getElementById('strip')."
+    told = browser.js("document.getElementById(document.getElementById('thumbnails')."
                       "getAttribute('aria-activedescendant')).textContent")
     assert told.startswith("Page 4") and told.endswith("notes, evidence")
     browser.key("n", 78)
@@ -416,7 +420,7 @@ def test_narrow_windows(browser, place, width):
     click(browser, "note")
     browser.js("document.getElementById('a-box').open = true")
     assert browser.js("document.documentElement.scrollWidth") <= width
-    flat = browser.js("(e => e.clientWidth > e.clientHeight)(document.getElementById('strip'))")
+    flat = browser.js("(e => e.clientWidth > e.clientHeight)(document.getElementById('thumbnails'))")
     assert flat == (width < 861) and count(browser, ".thumb") >= 3
     click(browser, "to-history")
     waits(browser, "document.getElementById('history').open")
@@ -455,7 +459,7 @@ def test_axe_finds_nothing_serious(browser, place, axe_core, dark):
 # --- much, and evil ---
 
 PICTURES = """[...document.images].reduce((sum, i) => sum + i.naturalWidth * i.naturalHeight * 4, 0) +
-  [...document.querySelectorAll('#pool image')].reduce((sum, i) => sum + i.dataset.side ** 2 * 4, 0)"""
+  [...document.querySelectorAll('#image-cache image')].reduce((sum, i) => sum + i.dataset.side ** 2 * 4, 0)"""
 
 
 def test_a_thousand_pages_stay_few_pictures(browser, place):
@@ -463,29 +467,28 @@ def test_a_thousand_pages_stay_few_pictures(browser, place):
     assert text(browser, "#of") == "of 1,000"
     most = shown = 0
     for part in (0, .2, .35, .5, .77, 1):
-        browser.js(f"(e => {{ e.scrollTop = e.scrollHeight * {part}; }})(document.getElementById('strip'))")
+        browser.js(f"(e => {{ e.scrollTop = e.scrollHeight * {part}; }})(document.getElementById('thumbnails'))")
         waits(browser, "[...document.images].every(i => i.complete && i.naturalWidth > 0)")
         most = max(most, browser.js(PICTURES))
         shown = max(shown, count(browser, ".thumb"))
-    browser.js("document.getElementById('strip').focus()")
+    browser.js("document.getElementById('thumbnails').focus()")
     for key in ("End", "PageUp", "ArrowUp", "PageUp", "Home"):
         browser.key(key, {"End": 35, "PageUp": 33, "ArrowUp": 38, "Home": 36}[key])
     most = max(most, browser.js(PICTURES))
-    assert shown <= 12 and count(browser, "#pool image") <= 4 and most < 100e6
+    assert shown <= 12 and count(browser, "#image-cache image") <= 4 and most < 100e6
     assert browser.js("document.getElementById('page').value") == "1"
     clean(browser, place)
 
 
 def test_two_hundred_hostile_texts_do_nothing(browser, place):
     assert len(HOSTILE) >= 200
-    desk = place.desk
+    service = place.service
     data = (samples_dir() / "small.pdf").read_bytes()
-    files = [desk.library.hand_in(ME, name, data + b"\n%" + str(n).encode()) for n, name in enumerate(EVIL)]
+    files = [service.library.hand_in(ME, name, data + b"\n%" + str(n).encode()) for n, name in enumerate(EVIL)]
     ids, settings = [], dict(client="evil", agents=["scanner"] * 8, max_steps=12)
     for document, question in zip(files, (HOSTILE[1], HOSTILE[9], HOSTILE[17]), strict=False):
-        ids.append(desk.ask(ME, document.id, question, settings))
-        assert ids[-1].wait(60)
-    assert sum(len(desk.record(ME, job.id)["board"]["cells"]) for job in ids) >= 200
+        ids.append(ask_and_wait(service, ME, document.id, question, settings))
+    assert sum(len(service.record(ME, job.id)["board"]["cells"]) for job in ids) >= 200
     enter(browser, place)
     assert count(browser, "#documents button") >= 20
     for job in ids:
@@ -502,7 +505,7 @@ def test_two_hundred_hostile_texts_do_nothing(browser, place):
 
 
 def test_documents_and_answers_of_others_are_not_there(browser, place):
-    document = place.desk.library.open_path(Caller("somebody else"), "slides.pdf")
+    document = place.service.library.open_path(Caller("somebody else"), "slides.pdf")
     opened(browser, place)
     status = browser.js(f"fetch('api/documents/{document.id}/sizes').then(r => r.status)")
     assert status == 404

@@ -4,6 +4,7 @@ import re
 from unittest.mock import MagicMock
 
 import pytest
+from asking import ask_and_wait
 from PIL import Image
 
 from cosee.agents import team
@@ -162,10 +163,10 @@ def test_a_signature_is_looked_at_once(monkeypatch):
 def test_the_model_of_the_front_page_is_used_by_everything(root, tmp_path):
     "Its lines stand in README.md; a team, baselines, the planner and the server behind the page ask it."
     from cosee import samples_dir
-    from cosee.doors.asking import Clients
-    from cosee.doors.desk import Desk
-    from cosee.doors.documents import caller_of
-    from cosee.doors.roots import Roots
+    from cosee.server.answering import Clients
+    from cosee.server.episodes import EpisodeService
+    from cosee.server.documents import caller_of
+    from cosee.server.allowed_paths import AllowedPaths
     blocks = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.S)
     code = next(block for block in blocks if "generate" in block)
     space = {}
@@ -174,8 +175,9 @@ def test_the_model_of_the_front_page_is_used_by_everything(root, tmp_path):
     assert CoSeeController(team(model), 1).run(PAGES, "What?")["answer"].startswith("2 pages")
     for method in (direct_answer, self_consistency): assert method(model, PAGES, "What?").startswith("2 pages")
     assert "no JSON object" in plan_document("What?", PAGES, model).error   # it is asked, and writes no plan
-    with Desk(tmp_path / "desk", Clients({"mine": space["MyModel"]}), Roots([samples_dir()])) as desk:
+    clients = Clients({"mine": space["MyModel"]})
+    with EpisodeService(tmp_path / "kept", clients, AllowedPaths([samples_dir()])) as service:
         caller = caller_of()
-        invoice = desk.library.open_path(caller, "invoice.pdf").id
-        job = desk.ask(caller, invoice, "What is the total?", dict(method="team"))
-        assert job.wait(60) and desk.episode(caller, job.id)["answer"].startswith("1 pages")
+        invoice = service.library.open_path(caller, "invoice.pdf").id
+        job = ask_and_wait(service, caller, invoice, "What is the total?", dict(method="team"))
+        assert service.episode(caller, job.id)["answer"].startswith("1 pages")

@@ -113,16 +113,22 @@ def test_an_address_or_a_name_alone_is_enough(monkeypatch, capsys):
 
 
 def test_the_app_offers_what_was_found(monkeypatch):
-    from cosee.cli.doors.common import _clients_of, desk_args
+    from cosee.cli.server import _clients_of, service_args
     parser = ArgumentParser()
-    desk_args(parser)
+    service_args(parser)
     with FakeServer(lists=ollama(**EYES)) as server:
         serving(monkeypatch, server)
         clients = _clients_of(parser.parse_args(["--quiet"]))
         assert clients.names == ["ollama.qwen3-vl:4b", "ollama.qwen3:8b", "ocr"]
         assert clients.get("ollama.qwen3:8b").name == "ollama.qwen3:8b"
+        assert "a vision model" in clients.about["ollama.qwen3-vl:4b"] and not clients.advice
+        named = parser.parse_args(["--quiet", "--client", "ocr", "--price", "ocr=2/10"])
+        clients = _clients_of(named, look_around=True)
+        assert clients.names == ["ocr", "ollama.qwen3-vl:4b", "ollama.qwen3:8b"]
+        assert clients.cost("", dict(prompt_tokens=1000, completion_tokens=100)) == .003
     serving(monkeypatch)
-    assert _clients_of(parser.parse_args(["--quiet"])).names == ["ocr"]
+    clients = _clients_of(parser.parse_args(["--quiet"]))
+    assert clients.names == ["ocr"] and "ollama pull" in clients.advice
 
 
 def test_extract_asks_it_too(monkeypatch, capsys, tmp_path):

@@ -5,7 +5,6 @@ stand, in what notebooks show (with no policy: escaping alone has to do), in an 
 pictures, in a report, in the run viewer and in its folder. COSEE_TEXTS=500 asks for more of them."""
 import os
 import random
-import threading
 
 import pytest
 from PIL import Image
@@ -14,9 +13,10 @@ import test_hardened_keys as keys
 from cosee.board import Board
 from cosee.runs.log import RunLog, write_about
 from cosee.runs.report import Report
-from cosee.runs.server import view_server
 from cosee.runs.table import Run
 from cosee.runs.viewer import Viewer, export_viewer
+from cosee.server.serve import running
+from cosee.server.viewer import create_viewer_app
 from cosee.view.episode import write_html
 from cosee.view.widget import episode_fallback
 from test_browser import CHROMIUM, EVIL, WRAPS, Browser
@@ -164,17 +164,12 @@ class Address(str):
 
 
 def test_the_run_viewer(browser, run, counts):
-    server = view_server(Viewer([run]))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with running(create_viewer_app(Viewer([run]))) as url:
         for view in ("answers", "questions", "pair"):
-            go(browser, f"{server.url}#view={view}&size=500")
+            go(browser, f"{url}#view={view}&size=500")
             assert browser.js("document.querySelectorAll('#rows tbody tr').length") >= min(MOST // 2, 400)
             assert browser.js(NONE_OF_THEIRS) == 3   # its data, its script, its icon
-            clean(browser, server.url)
+            clean(browser, url)
         for key in browser.js("fetch('data.json').then(r => r.json()).then(d => d.rows.key)")[:2 * MOST:7]:
-            looked_at(browser, Address(f"{server.url}episodes/{key}.html"))
+            looked_at(browser, Address(f"{url}episodes/{key}.html"))
         counts[SHOWN] = MOST
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -1,11 +1,11 @@
-"What models are sent and what pages say is what was recorded: see golden/, whose scripts write the records anew."
+"What models are sent, what pages say and what servers offer is what was recorded: see golden/."
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from golden import calls, methods, page_text, synthetic
+from golden import calls, interfaces, methods, page_text, synthetic
 from golden.wording import structure
 
 
@@ -57,3 +57,8 @@ def test_a_seed_draws_the_document_that_it_drew():
     for kind in DOCUMENT_TYPES:
         doc = make_document(kind, 0, "dev")
         assert synthetic.told(doc).items() <= before[doc.doc_id].items(), kind
+
+
+def test_servers_take_and_give_what_they_did():
+    for name, found in interfaces.current().items():
+        assert not [*interfaces.differences(interfaces.recorded(name), found)], name

@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -17,8 +16,10 @@ from PIL import Image
 from cosee.cli.entry import main
 from cosee.extraction.folder import Extracted, begin_folder, document_key, write_line
 from cosee.extraction.report import report_html
-from cosee.extraction.review import Review, review_server
+from cosee.extraction.review import Review
 from cosee.runs.log import RunError, locked_file
+from cosee.server.review import create_review_app
+from cosee.server.serve import running
 
 pytestmark = pytest.mark.slow
 
@@ -192,11 +193,7 @@ def test_a_hostile_folder_is_passed_over_or_named(reviewed):
 
 @pytest.fixture
 def served(reviewed):
-    server = review_server(Review(Extracted(reviewed)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with running(create_review_app(Review(Extracted(reviewed)))) as url: yield url
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +218,7 @@ def said(browser, path, how): browser.wait(f"document.querySelector('[data-path=
 
 
 def test_values_are_reviewed_by_keyboard_and_nothing_hostile_runs(browser, served, reviewed):
-    browser.open(served.url).wait(f"{FOCUSED} == 'issued'")   # a doubtful value, of a document that has one
+    browser.open(served).wait(f"{FOCUSED} == 'issued'")   # a doubtful value, of a document that has one
     assert browser.js("document.getElementById('name').textContent") == "b.png"
     browser.js("document.activeElement.querySelector('input').focus()")
     type_in(browser, "31 February 2024")
@@ -242,16 +239,16 @@ def test_values_are_reviewed_by_keyboard_and_nothing_hostile_runs(browser, serve
     assert browser.js("document.getElementById('left').textContent") == "3 left in 1 of 3 documents"
     assert not browser.seen("Page.javascriptDialogOpening", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
     urls = [e["params"]["request"]["url"] for e in browser.seen("Network.requestWillBeSent")]
-    assert all(url.startswith((served.url, "data:")) for url in urls)
+    assert all(url.startswith((served, "data:")) for url in urls)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_fits_and_goes_on_where_one_stopped(browser, served, width):
-    browser.open(served.url, width=width, dark=width == 390).wait("document.querySelectorAll('.item').length == 3")
+    browser.open(served, width=width, dark=width == 390).wait("document.querySelectorAll('.item').length == 3")
     assert browser.js("document.documentElement.scrollWidth") <= width
     browser.js("document.querySelector('[data-path=\"issued\"] [data-how=absent]').click()")
     said(browser, "issued", "absent")
-    browser.open(served.url, width=width).wait("document.querySelector('[data-path=\"issued\"]')?.matches('.absent')")
+    browser.open(served, width=width).wait("document.querySelector('[data-path=\"issued\"]')?.matches('.absent')")
     browser.js("document.querySelector('[data-path=\"issued\"] [data-how=open]').click()")
     said(browser, "issued", "open")
 
@@ -261,7 +258,7 @@ def test_another_sites_page_cannot_write(browser, served, reviewed, tmp_path):
     browser.open(tmp_path / "evil.html")
     send = ("fetch('%sgold', {method: 'POST', mode: 'no-cors', body: JSON.stringify({document: 0, path: 'number', "
             "how: 'absent', texts: {}})}).then(() => 'sent', () => 'refused')")
-    assert browser.js(send % served.url) in ("sent", "refused")
+    assert browser.js(send % served) in ("sent", "refused")
     assert not (reviewed / "gold.jsonl").exists()
 
 

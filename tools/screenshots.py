@@ -90,17 +90,15 @@ class Shots:
         self.keep("episode-page.webp")
 
     def runs(self):
-        from cosee.runs.server import view_server
         from cosee.runs.viewer import Viewer
+        from cosee.server.serve import running
+        from cosee.server.viewer import create_viewer_app
         if not self.run: cosee(*RUN, self.work / "compare_made")
         self.run = self.run or self.work / "compare_made"
         cosee("report", self.run)
         self.browser.open((self.run / "report.html").resolve(), width=1280, height=1150)
         self.keep("report.png")
-        server = view_server(Viewer([self.run]))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try: self.viewer(server.url)
-        finally: server.shutdown()
+        with running(create_viewer_app(Viewer([self.run]))) as url: self.viewer(url)
 
     def viewer(self, url):
         rows = "document.querySelectorAll('#rows tbody tr').length > 0"
@@ -121,26 +119,27 @@ class Shots:
 
     def app(self):
         from cosee import samples_dir
-        from cosee.app.server import app_of
-        from cosee.doors.asking import Clients
-        from cosee.doors.desk import Desk
-        from cosee.doors.roots import Roots
-        from cosee.doors.server import running
+        from cosee.app.server import create_page_app
+        from cosee.server.answering import Clients
+        from cosee.server.episodes import EpisodeService
+        from cosee.server.allowed_paths import AllowedPaths
+        from cosee.server.serve import running
         from cosee.models.registry import make_client
         gated = Gated(make_client("ocr"))
         clients = Clients({"ocr": lambda: make_client("ocr"), "gated": lambda: gated})
-        with Desk(self.work / "desk", clients, Roots([samples_dir()])) as desk, running(app_of(desk)) as url:
+        with (EpisodeService(self.work / "app", clients, AllowedPaths([samples_dir()])) as service,
+              running(create_page_app(service)) as url):
             AppShots(self, url, gated.gate).take()
 
     def serve(self):
-        from cosee.doors.api import application, guarded
-        from cosee.doors.asking import Clients
-        from cosee.doors.chat import chat
-        from cosee.doors.desk import Desk
-        from cosee.doors.server import running
+        from cosee.server.http import create_app, protect
+        from cosee.server.answering import Clients
+        from cosee.server.openai_api import chat
+        from cosee.server.episodes import EpisodeService
+        from cosee.server.serve import running
         from cosee.models.registry import make_client
-        with (Desk(self.work / "served", Clients({"ocr": lambda: make_client("ocr")})) as desk,
-              running(guarded(desk, application(desk, chat))) as url):
+        with (EpisodeService(self.work / "served", Clients({"ocr": lambda: make_client("ocr")})) as service,
+              running(protect(service, create_app(service, chat))) as url):
             self.browser("Page.navigate", url="about:blank")
             self.browser.open(url, width=1000, height=760)
             self.browser.wait("document.querySelectorAll('code').length > 9")
@@ -215,7 +214,7 @@ class AppShots:
         self.ask(question, "gated", "document.querySelectorAll('.thumb.looked').length > 0")
         for n in (1, 2):
             self.gate.release()
-            self.browser.wait(f"document.querySelectorAll('#stage .mark .badge').length === {n}")
+            self.browser.wait(f"document.querySelectorAll('#page-view .mark .badge').length === {n}")
         self.browser.wait("document.querySelectorAll('.thumb.looked').length > 0")
         self.keep("app-watch.webp")
         self.gate.release()

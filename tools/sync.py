@@ -36,7 +36,7 @@ SECTIONS = [
     ("Screens and computer use", ("screen/",)),
     ("Plans and image quality", ("planner/",)),
     ("A tiny model, trained at home", ("tiny/",)),
-    ("Doors for people and programs", ("doors/",)),
+    ("Servers for people and programs", ("server/",)),
     ("The page in the browser", ("app/",)),
     ("The command line", ("cli/",)),
     ("What is imported as cosee", ("package/",)),

@@ -71,8 +71,7 @@ TESTED = {
         "qwen runs view weights widget",
     "inspect": "exports",
 }
-TOOLS = ["fastcore", "nbdev", "execnb", "ipython", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "scipy",
-         "fastapi", "uvicorn"]
+TOOLS = ["fastcore", "nbdev", "execnb", "ipython", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "scipy"]
 # Modules whose classes extend those of PyTorch; all others import such libraries inside functions.
 NEED_TORCH = {f"cosee.models.{m}" for m in ("prefix_attention", "prefix_cache", "products")}
 # Every module but those whose classes extend another library's; and no part of an extra is there, so that nothing is
@@ -82,8 +81,7 @@ import importlib, pkgutil, cosee
 from cosee.utils.registry import EXTRA_OF, installed
 assert not list(filter(installed, EXTRA_OF)), list(filter(installed, EXTRA_OF))
 skip = {NEED_TORCH!r}
-skip |= {{"cosee.doors." + m for m in ("api", "assistants", "chat")}}
-skip |= {{"cosee.app.server", "cosee.cli.inspect_plugin"}}
+skip |= {{"cosee.server.mcp", "cosee.cli.inspect_plugin"}}
 for m in pkgutil.walk_packages(cosee.__path__, "cosee."):
     if m.name not in skip: importlib.import_module(m.name)
 """

@@ -18,7 +18,8 @@ _CSS, _JS, _SVG = 'text/css; charset=utf-8', 'text/javascript; charset=utf-8', '
 PAGE, SIGN_IN = 'app/assets/app.html', 'app/assets/sign_in.html'
 STYLES = THEME, BASE, CONTROLS, 'view/assets/episode.css', 'app/assets/app.css'
 SCRIPTS = (WORDS, ELEMENTS, SECTION, *(f'app/assets/{name}' for name in (
-    'logic.mjs', 'server.mjs', 'strip.mjs', 'stage.mjs', 'forms.mjs', 'history.mjs', 'app.js')))
+    'logic.mjs', 'errors.mjs', 'server.mjs', 'start_page.mjs', 'thumbnails.mjs', 'page_view.mjs', 'image_cache.mjs',
+    'forms.mjs', 'note_form.mjs', 'side_by_side.mjs', 'history.mjs', 'app.js')))
 ICON = 'runs/assets/icon.svg'
 SERVED: dict[str, str] = {**dict.fromkeys(STYLES, _CSS), **dict.fromkeys(SCRIPTS, _JS), ICON: _SVG}
 

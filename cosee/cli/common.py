@@ -8,7 +8,7 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['ANSWERED', 'FAILED', 'BAD_INPUT', 'NOTHING', 'INTERRUPTED', 'PIPE_CLOSED', 'CODES_HELP', 'Stop', 'common_args',
            'positive', 'amount', 'client_name', 'model_args', 'care_args', 'no_cache_args', 'cache_args',
-           'cache_wanted', 'transcriber_options', 'visual_args', 'visual_options', 'say', 'show_in_browser',
+           'cache_wanted', 'transcriber_options', 'visual_args', 'visual_options', 'say', 'show_in_browser', 'listen',
            'serve_page', 'backends_config', 'made_transcriber', 'PageSources', 'page_sources', 'check_weights',
            'named_client', 'roles_of', 'tell_duties', 'check_client', 'settle_client', 'named_or_implied', 'client_of',
            'TerminalPage', 'board_lines', 'text_table']
@@ -24,6 +24,7 @@ from ..utils.text import one_line
 
 # %% ../../nbs/cli/00_common.ipynb #54084ce8
 if TYPE_CHECKING:
+    import socket
     from typing import TextIO
     from cosee.board import Board
     from cosee.models.backends import Config
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from cosee.models.wrappers import Check
     from cosee.text.ocr import TextExtractor
     from cosee.models.transcriber import Transcriber
-    from cosee.runs.server import LocalServer
+    from cosee.server.security import App
 
 # %% ../../nbs/cli/00_common.ipynb #346240a4
 ANSWERED, FAILED, BAD_INPUT, NOTHING, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
@@ -244,17 +245,27 @@ def show_in_browser(
     starter.start()
     starter.join(wait)
 
+def listen(
+    host: str = '127.0.0.1', # an address of this machine
+    port: int = 0            # 0: any that is free
+) -> 'socket.socket':
+    "A socket that listens; raises `Stop` where there cannot be one."
+    from cosee.server.allowed_paths import RequestError
+    from cosee.server.serve import listening
+    try: return listening(host, port)
+    except RequestError as e: raise Stop(str(e), BAD_INPUT) from e
 
 def serve_page(
-    args: Namespace,      # `json` and `no_browser` are read
-    server: 'LocalServer' # of a page
+    args: Namespace, # `port`, `json` and `no_browser` are read
+    app: 'App'       # a page for this machine
 ):
     "Serve a page until Ctrl-C, and show it where there is a screen."
-    with server:
-        print(json.dumps(dict(url=server.url)) if args.json else f'{server.url}  (Ctrl-C ends it)', flush=True)
-        if not args.no_browser: show_in_browser(server.url, wait=0)
-        try: server.serve_forever()
-        except KeyboardInterrupt: pass
+    from cosee.server.serve import address_of, serve
+    with listen(port=args.port) as sock:
+        url = address_of(sock)
+        print(json.dumps(dict(url=url)) if args.json else f'{url}  (Ctrl-C ends it)', flush=True)
+        if not args.no_browser: show_in_browser(url, wait=0)
+        serve(app, sock)
 
 # %% ../../nbs/cli/00_common.ipynb #d8a2d782
 def _hush(args: Namespace):

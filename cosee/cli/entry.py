@@ -24,7 +24,7 @@ from ..utils.text import one_line
 COMMANDS: Registry[Entry] = Registry('command', dict(
     demo=Entry('cosee.cli.ask:demo_args', 'ask prepared questions about a sample document'),
     ask=Entry('cosee.cli.ask:ask_args', 'answer questions about a document'),
-    app=Entry('cosee.cli.doors.app:app_args', 'open the page in which people ask, watch, correct and find again'),
+    app=Entry('cosee.cli.server:app_args', 'open the page in which people ask, watch, correct and find again'),
     extract=Entry('cosee.cli.extract:extract_args', 'fill in the same fields from many documents, as checked JSON'),
     review=Entry('cosee.cli.review:review_args', 'accept or correct the values that were read, in the browser'),
     models=Entry('cosee.cli.weights:models_args', 'say which models are there, fetch their weights, and try one'),
@@ -34,8 +34,8 @@ COMMANDS: Registry[Entry] = Registry('command', dict(
     screen=Entry('cosee.cli.screen:screen_args', 'make, check, show and score data sets of screens'),
     plan=Entry('cosee.cli.plan:plan_args', 'say what a request about a picture needs'),
     quality=Entry('cosee.cli.plan:quality_args', 'measure how well the pages of a document can be read'),
-    serve=Entry('cosee.cli.doors.serve:serve_args', 'answer programs: JSON over HTTP, and chat as OpenAI has it'),
-    mcp=Entry('cosee.cli.doors.mcp:mcp_args', 'answer assistants that speak the Model Context Protocol'),
+    serve=Entry('cosee.cli.server:serve_args', 'answer programs: JSON over HTTP, and chat as OpenAI has it'),
+    mcp=Entry('cosee.cli.server:mcp_args', 'answer assistants that speak the Model Context Protocol'),
     cache=Entry('cosee.cli.cache:cache_args', 'say what is kept of the pages that were read, or clear it'),
     tiny=Entry('cosee.cli.tiny:tiny_args', 'train or evaluate a tiny Qwen3-VL')))
 

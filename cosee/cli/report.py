@@ -324,6 +324,6 @@ def _view(args: Namespace) -> int:
     for said in [words for tail in viewer.tails for words in damage_words(tail)]:
         warnings.warn(DamagedRun(said), stacklevel=1)
     if args.export: return _export(args, viewer)
-    from cosee.runs.server import view_server
-    serve_page(args, view_server(viewer, args.port))
+    from cosee.server.viewer import create_viewer_app
+    serve_page(args, create_viewer_app(viewer))
     return RUN_OK

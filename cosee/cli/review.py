@@ -37,9 +37,10 @@ exit codes:
 def _review(args: Namespace) -> int:
     "Serve the page until Ctrl-C"
     from cosee.extraction.folder import Extracted
-    from cosee.extraction.review import Review, review_server
+    from cosee.extraction.review import Review
     from cosee.runs.log import RunError
-    try: server = review_server(Review(Extracted(args.folder)), args.port)
+    from cosee.server.review import create_review_app
+    try: app = create_review_app(Review(Extracted(args.folder)))
     except RunError as e: raise Stop(str(e), e.code) from e
-    serve_page(args, server)
+    serve_page(args, app)
     return 0

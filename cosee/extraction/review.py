@@ -6,25 +6,23 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['MAX_BODY', 'DocumentImages', 'Statement', 'NotReadable', 'Review', 'review_server']
+__all__ = ['DocumentImages', 'Statement', 'NotReadable', 'Review', 'review_policy', 'review_page']
 
 # %% ../../nbs/extraction/07_review.ipynb #e4d6488f
-import base64, json, re, threading
+import base64, re, threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Optional, cast
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from pydantic import Field as Limited
 from .folder import (GOLD, DocumentLine, Extracted, FieldLine, Gold, Scalar, Verdict, document_key,
                                      row_path, write_line)
 from .schema import Field
 from .values import read_value
 from ..pages import PageError, Pages, load_pages
-from ..runs.server import HTML, STRICT, LocalServer, Request, Response, plain_response
 from ..runs.viewer_pages import json_in_page
 from ..utils.boxes import Box, is_box, placed
 from ..utils.text import clean, one_line
-from ..view.drawing import picture_bytes
 from ..view.episode import window_around
 from ..view.html import BASE, CONTROLS, ELEMENTS, asset, csp_hash, fill_template, inline_script, inline_style
 
@@ -222,67 +220,17 @@ def _style() -> str: return inline_style(BASE, CONTROLS, f'{_ASSETS}css')
 @cache
 def _script() -> str: return inline_script(ELEMENTS, f'{_ASSETS}js')
 
-def _policy() -> str:
-    "What the page may do"
+def review_policy() -> str: # content-security policy
+    "Say what the page may do."
     return (f"default-src 'none'; style-src {csp_hash(_style())}; script-src {csp_hash(_script())}; "
             "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'")
 
-def _review_page(title: str, token: str) -> str:
-    "The page of a review, a whole HTML document, with the token by which the server knows it"
+def review_page(
+    title: str, # of the documents
+    token: str  # by which the server knows its own page
+) -> str:       # a whole HTML document
+    "Make the page of a review."
     icon = base64.b64encode(asset('runs/assets/icon.svg').encode()).decode()
     data = json_in_page(dict(title=one_line(title, 100), token=token))
-    return fill_template(f'{_ASSETS}html', policy=_policy(), style=_style(), script=_script(), icon=icon, data=data)
-
-# %% ../../nbs/extraction/07_review.ipynb #4aec33d4
-MAX_BODY = 200_000   # bytes of a request that writes
-_PATH = re.compile(r'/(crops|pages|documents)/(\d{1,7})(?:/(\d{1,7})\.webp|\.json)')
-
-def _json(found: Any, status: int = 200) -> Response:
-    body = json.dumps(found, ensure_ascii=False, allow_nan=False).encode('utf-8', 'replace')
-    return Response(status, 'application/json', body, STRICT)
-
-def _image(review: Review, kind: str, document: int, place: int) -> Response:
-    "A page with a box, or the part around it; raises IndexError and `PageError` where there is none"
-    line = review.lines[document]
-    field = line.fields[place]
-    if kind == 'crops': im = review.images.crop(line, field)
-    else: im = review.images.page(line, field.page, field) if field.page else None
-    if im is None: raise PageError('it stands on no page that is known')
-    return Response(200, 'image/webp', picture_bytes(im, 1000 if kind == 'crops' else 2400, 78), STRICT)
-
-def _look(review: Review, path: str) -> Response:
-    "What is looked at; raises IndexError and `PageError` for what is not there"
-    if path == '/documents.json': return _json(review.entries())
-    m = _PATH.fullmatch(path)
-    if not m or (m[1] == 'documents') is (m[3] is not None): raise IndexError('no such page')
-    if m[1] == 'documents': return _json(review.document(int(m[2])))
-    return _image(review, m[1], int(m[2]), int(m[3]))
-
-def _write(review: Review, body: bytes) -> Response:
-    "What came of what a person said"
-    try:
-        said = Statement.model_validate_json(body)
-        item = review.say(said)
-    except NotReadable as e: return _json(dict(fault=str(e), path=e.path), 422)
-    except (ValidationError, IndexError, KeyError):
-        return plain_response(400, 'There is nothing of which this is said.')
-    return _json(dict(item=item, left=review.entries()[said.document]['left']))
-
-def _respond(review: Review, request: Request, token: str) -> Response:
-    "The response to a request; what there is not is said with 404"
-    if request.body is not None:
-        return _write(review, request.body) if request.path == '/gold' else plain_response(404,
-                                                                                           'Nothing is written here.')
-    if request.path in ('/', '/index.html'):
-        page = _review_page(review.run.title, token).encode('utf-8', 'replace')
-        return Response(200, HTML, page, f"{_policy()}; frame-ancestors 'none'")
-    try: return _look(review, request.path)
-    except (IndexError, PageError) as e: return plain_response(404, one_line(str(e), 200))
-
-def review_server(
-    review: Review, # what is looked at
-    port: int = 0   # 0: any that is free
-) -> LocalServer:   # call its `serve_forever`; `url` is its address
-    "Make a server for this machine; RunError if the port is taken."
-    server = LocalServer(lambda request: _respond(review, request, server.token), port, MAX_BODY)
-    return server
+    return fill_template(f'{_ASSETS}html', policy=review_policy(), style=_style(), script=_script(), icon=icon,
+                         data=data)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as logic from '../../cosee/app/assets/logic.mjs';
 
-test('the strip holds what is in sight and a little more, however long it is', () => {
+test('thumbnails hold what is in sight and a little more, however long it is', () => {
   assert.deepEqual(logic.cellsInSight(0, 800, 172, 1000), { first: 0, last: 7 });
   assert.deepEqual(logic.cellsInSight(86_000, 800, 172, 1000), { first: 498, last: 507 });
   assert.deepEqual(logic.cellsInSight(1e9, 800, 172, 1000), { first: 1000, last: 1000 });
@@ -20,7 +20,7 @@ test('scrolling brings a cell into sight by the shortest way', () => {
   assert.equal(logic.scrolledTo(9, 0, 800, 100), 200);
 });
 
-test('keys in the strip stay within the document', () => {
+test('keys among thumbnails stay within the document', () => {
   const to = (key, page) => logic.pageByKey(key, page, 12);
   assert.deepEqual(
     ['ArrowDown', 'ArrowUp', 'PageDown', 'PageUp', 'Home', 'End', 'x'].map(key => to(key, 5)),
@@ -177,6 +177,11 @@ test('the history in words', () => {
   assert.equal(logic.answerInWords({ state: 'stopped', error: 'stopped: by hand' }), 'stopped');
   assert.equal(logic.costInWords({ usage: { total_tokens: 1234 }, seconds: 2.25 }), '1,234 tokens, 2.3 s');
   assert.equal(logic.costInWords({}), '');
+  assert.equal(logic.costInWords({ usage: { total_tokens: 1234 }, cost: 0.0035 }), '1,234 tokens, $0.0035');
+  assert.deepEqual(
+    [0, 2.5, null].map(cost => logic.moneyInWords({ cost })),
+    ['', '$2.50', ''],
+  );
   assert.equal(logic.costInWords({ usage: { total_tokens: 0, calls: 2 } }), 'no model');
   const read = { pages: 2, kept: 1, total_tokens: 4075 };
   assert.equal(

@@ -1,28 +1,31 @@
 // The page in which people ask. What is known stands in a few variables; what is shown of an episode is a section
 // that the server makes, the same as in the page of an episode. All other texts become text nodes.
 import { $, all, fill, first, h, isNothing } from '../../view/assets/elements.mjs';
-import { parsed, renew, setup } from '../../view/assets/section.mjs';
-import { holdsAll, inWords, plural, wordsOf } from '../../view/assets/words.mjs';
+import { renew, setup } from '../../view/assets/section.mjs';
+import { inWords } from '../../view/assets/words.mjs';
+import { showError, withErrorMessage } from './errors.mjs';
 import { settingsForm } from './forms.mjs';
 import { historyOf } from './history.mjs';
+import { imageCacheOf } from './image_cache.mjs';
 import {
   addressOf,
   answerInWords,
   colourOf,
   costInWords,
   isOver,
-  pairInWords,
+  moneyInWords,
   QUIET,
   readAddress,
-  readingInWords,
   take,
   timeInWords,
-  tokensInWords,
   within,
 } from './logic.mjs';
-import { fileOf, followed, server } from './server.mjs';
-import { poolOf, stageOf } from './stage.mjs';
-import { stripOf } from './strip.mjs';
+import { noteFormOf } from './note_form.mjs';
+import { pageViewOf } from './page_view.mjs';
+import { fileOf, followed, refresher, server } from './server.mjs';
+import { sideBySideOf } from './side_by_side.mjs';
+import { startPageOf } from './start_page.mjs';
+import { thumbnailsOf } from './thumbnails.mjs';
 
 // -- What is known
 let start = null; // what the server offers
@@ -31,39 +34,18 @@ let episode = null; // what is shown of it
 let now = QUIET; // how far it is
 let page = 1;
 let asked = []; // episodes about this document, the latest first
-let box = null; // of a note by hand
-let pair = null; // two episodes side by side
 let wanted = ''; // the episode that was asked for last
 let unfollow = () => {};
 
 const isShown = id => wanted === id && episode?.id === id;
 const desk = $('desk');
-const pool = poolOf($('pool'));
-const stage = stageOf($('stage'), $('scale'), drawn => {
-  box = drawn;
-});
-const strip = stripOf($('strip'), $('track'), look);
+const imageCache = imageCacheOf($('image-cache'));
+const pageView = pageViewOf($('page-view'), $('scale'), box => noteForm.setBox(box));
+const noteForm = noteFormOf(pageView);
+const thumbnails = thumbnailsOf($('thumbnails'), $('track'), look);
+const sideBySide = sideBySideOf(imageCache, settings => forms.a.inWords(settings));
 const others = []; // agents beside the usual ones, for their colours
 let forms = null;
-
-// -- Faults
-function fault(text = '') {
-  $('fault').textContent = text;
-  $('fault').hidden = !text;
-}
-
-// What a button does may fail; then it says why, and the page stays as it is.
-const careful =
-  action =>
-  async (...args) => {
-    fault();
-    try {
-      return await action(...args);
-    } catch (error) {
-      fault(error.message);
-      return null;
-    }
-  };
 
 // -- Which part of the page is shown
 function showPart(part) {
@@ -80,72 +62,21 @@ function remember() {
 }
 
 // -- The beginning
-const MOST_LISTED = 200;
-
-function pick(name, beside, click, ...more) {
-  const button = h(
-    'button',
-    { type: 'button', click },
-    h('span', { dir: 'auto' }, name),
-    h('small', {}, beside),
-  );
-  return h('li', {}, button, ...more);
-}
-
-// What was handed in is deleted, at the second click; what was asked about it stays.
-function away({ id, name, kind }) {
-  const what = kind === 'upload' ? 'Delete' : 'Close';
-  const click = careful(async () => {
-    if (button.textContent === '✕') {
-      button.textContent = `${what}?`;
-      return;
-    }
-    await server.remove(id);
-    await begin();
-  });
-  const button = h('button', { type: 'button', class: 'away', 'aria-label': `${what} ${name}`, click }, '✕');
-  button.addEventListener('blur', () => {
-    button.textContent = '✕';
-  });
-  return button;
-}
-
-const pickOpen = d => pick(d.name, plural(d.pages, 'page'), () => openDocument(d.id), away(d));
-
-function listFiles() {
-  const words = wordsOf($('find').value);
-  const found = start.files.filter(name => holdsAll(words, name.toLowerCase()));
-  fill(
-    'files',
-    found.slice(0, MOST_LISTED).map(name => pick(name, '', () => openPath(name))),
-  );
-  const more = found.length - MOST_LISTED;
-  fill(
-    'more-files',
-    more > 0 ? `${inWords(more)} more: type a part of the name` : found.length ? '' : 'No such file.',
-  );
-}
-
-const begin = careful(async () => {
+const begin = withErrorMessage(async () => {
   leave();
   start = await server.start();
   showPart('start');
   document.title = 'CoSee';
   remember();
-  const most = Math.floor(start.upload_bytes / 1e6);
-  fill('limits', `At most ${inWords(most)} MB and ${inWords(start.pages)} pages.`);
-  $('below').hidden = !start.files.length;
-  $('recent').hidden = !start.documents.length;
-  listFiles();
-  fill('documents', start.documents.slice(0, 50).map(pickOpen));
+  startPage.show(start);
 });
 
 // -- A document
 function leave() {
   unfollow();
   unfollow = () => {};
-  [doc, episode, now, page, asked, pair, wanted] = [null, null, QUIET, 1, [], null, ''];
-  pool.clear();
+  [doc, episode, now, page, asked, wanted] = [null, null, QUIET, 1, [], ''];
+  imageCache.clear();
 }
 
 async function opened(found, chosen = {}) {
@@ -157,7 +88,7 @@ async function opened(found, chosen = {}) {
   $('password').value = '';
   clear();
   showPart('desk');
-  strip.open(doc);
+  thumbnails.open(doc);
   look(chosen.page ?? 1);
   if (matchMedia('(pointer: fine)').matches) $('question').focus();
   await listAsked();
@@ -165,12 +96,12 @@ async function opened(found, chosen = {}) {
   if (id && doc === found && !wanted) await show(id, chosen.page);
 }
 
-const openDocument = careful(async (id, chosen) => opened(await server.document(id), chosen));
-const openPath = careful(async name => {
+const openDocument = withErrorMessage(async (id, chosen) => opened(await server.document(id), chosen));
+const openPath = withErrorMessage(async name => {
   const { id } = await server.open(name, $('password').value);
   await opened(await server.document(id));
 });
-const upload = careful(async file => {
+const upload = withErrorMessage(async file => {
   if (!file) return;
   if (file.size > start.upload_bytes) {
     throw new Error(
@@ -200,15 +131,15 @@ function evidencePage() {
 }
 
 function needPictures() {
-  pool.need(doc, [page, evidencePage()], stage.width());
+  imageCache.need(doc, [page, evidencePage()], pageView.width());
 }
 
 function look(to, isQuiet = false) {
   if (!doc) return;
   page = within(to, doc.pages);
   needPictures();
-  stage.show(figureOf(page), doc, page);
-  strip.at(page);
+  pageView.show(figureOf(page), doc, page);
+  thumbnails.at(page);
   $('page').value = page;
   $('back').disabled = page <= 1;
   $('next').disabled = page >= doc.pages;
@@ -223,8 +154,8 @@ function clear() {
   for (const template of all('template[data-figure]', desk)) template.remove();
   [$('after').hidden, $('running').hidden, $('by-hand').hidden] = [true, true, true];
   $('told').textContent = '';
-  stage.draw(false);
-  strip.mark({ notes: new Map(), evidence: new Set(), looking: null });
+  pageView.draw(false);
+  thumbnails.mark({ notes: new Map(), evidence: new Set(), looking: null });
 }
 
 // Put the parts of a section where they belong.
@@ -236,36 +167,13 @@ function put(section) {
     for (const template of all('template[data-figure]', desk)) template.remove();
     desk.append(...templates);
     needPictures();
-    stage.show(figureOf(page), doc, page);
+    pageView.show(figureOf(page), doc, page);
     return desk;
   });
   const numbers = templates.map(t => [Number(t.dataset.figure), Number(t.dataset.notes)]);
   const rests = [evidencePage(), ...all('.chip[href]', $('answer')).map(pageOf)];
-  strip.mark({ notes: new Map(numbers), evidence: new Set(rests.filter(Boolean)) });
-  targets();
-}
-
-// One request at a time; what happens meanwhile asks for one more. Who asks waits until the latest is shown.
-function refresher(id, prefix, take) {
-  let asking = null;
-  let isStale = false;
-  const work = async () => {
-    try {
-      do {
-        isStale = false;
-        const section = parsed(await server.section(id, prefix));
-        if (section) take(section);
-      } while (isStale);
-    } catch (error) {
-      fault(error.message);
-    }
-    asking = null;
-  };
-  return () => {
-    isStale = asking !== null;
-    asking ??= work();
-    return asking;
-  };
+  thumbnails.mark({ notes: new Map(numbers), evidence: new Set(rests.filter(Boolean)) });
+  noteForm.listTargets();
 }
 
 // What was asked for last is shown, whichever answer of the server comes first.
@@ -295,9 +203,10 @@ function follow(id, refresh) {
   const began = performance.now();
   $('stop').disabled = false;
   const clock = setInterval(() => {
-    $('elapsed').textContent = `${Math.round((performance.now() - began) / 1000)} s`;
+    const tokens = now.tokens ? `, ${inWords(now.tokens)} tokens` : '';
+    $('elapsed').textContent = `${Math.round((performance.now() - began) / 1000)} s${tokens}`;
   }, 500);
-  const hear = careful(async told => {
+  const hear = withErrorMessage(async told => {
     if (!isShown(id)) return;
     now = take(now, told);
     drawRunning();
@@ -339,7 +248,7 @@ function drawRunning() {
   $('read').hidden = now.read === null;
   $('read').value = now.read ?? 0;
   const { looking } = now;
-  strip.mark({ looking: looking && { ...looking, colour: colourOf(looking.agent, others) } });
+  thumbnails.mark({ looking: looking && { ...looking, colour: colourOf(looking.agent, others) } });
 }
 
 function ended() {
@@ -351,6 +260,9 @@ function ended() {
     $(id).disabled = !isAnswered;
   }
   $('note').disabled = !first('.note', $('board'));
+  const name = episode.settings.client || start.models[0].name;
+  const about = start.models.find(model => model.name === name)?.about || name;
+  $('by').textContent = [`Who answered: ${about}`, moneyInWords(episode)].filter(Boolean).join(', ');
   for (const form of ['html', 'md', 'json']) $(`as-${form}`).href = fileOf(episode.id, form);
 }
 
@@ -367,7 +279,7 @@ function drawAsked() {
     const title = `${answerInWords(e)} (${[timeInWords(e.asked), costInWords(e)].filter(Boolean).join(', ')})`;
     const click = event => {
       event.preventDefault();
-      careful(show)(e.id);
+      withErrorMessage(show)(e.id);
     };
     const href = addressOf({ document: doc.id, episode: e.id, page: 1 });
     const said = h('b', {}, `${mark}${e.state === 'done' ? (e.answer ?? '–').slice(0, 40) : e.state}`);
@@ -386,7 +298,7 @@ function drawAsked() {
 const askOne = (settings, more = {}) =>
   server.ask(doc.id, { question: $('question').value.trim(), settings, ...more });
 
-const ask = careful(async () => {
+const ask = withErrorMessage(async () => {
   if (!$('question').value.trim()) {
     $('question').focus();
     throw new Error('Type a question first.');
@@ -394,8 +306,8 @@ const ask = careful(async () => {
   if ($('go').disabled) return null;
   $('go').disabled = true;
   try {
-    if (!$('b-box').hidden) return await compare();
     const made = await askOne(forms.a.read());
+    if (!$('b-box').hidden) return showPair(made, await askOne(forms.b.read()));
     asked = [made, ...asked];
     return await show(made.id);
   } finally {
@@ -404,37 +316,11 @@ const ask = careful(async () => {
 });
 
 // -- By hand
-const chosenNote = () => Number($('note-target').value) || null;
-
-function targets() {
-  const kept = $('note-target').value;
-  const option = note => {
-    const text = `#${note.dataset.c} ${first('.who', note).textContent}: ${first('p', note).textContent}`;
-    return h('option', { value: note.dataset.c }, text.slice(0, 70));
-  };
-  fill('note-target', h('option', { value: '' }, 'nothing'), all('.note', $('board')).map(option));
-  $('note-target').value = kept;
-}
-
-function writeNote(on) {
-  $('by-hand').hidden = !on;
-  $('note').setAttribute('aria-expanded', String(on));
-  stage.draw(on);
-  if (on) $('note-text').focus();
-  else $('note').focus();
-}
-
-function noteSaid() {
-  const [text, answer, corrects] = [$('note-text').value.trim(), $('note-answer').value.trim(), chosenNote()];
-  if (!text && !answer) throw new Error('Say what is so, or what the answer is.');
-  return { page, text, ...(answer && { answer }), ...(corrects && { corrects }), ...(box && { box }) };
-}
-
-const noted = careful(async goOn => {
-  const [notes, of] = [[noteSaid()], episode];
+const noted = withErrorMessage(async goOn => {
+  const [notes, of] = [[noteForm.read(page)], episode];
   const more = { question: of.question, earlier: of.id, notes };
   const made = goOn ? await askOne(of.settings, more) : await server.notes(of.id, notes);
-  for (const id of ['note-text', 'note-answer', 'note-target']) $(id).value = '';
+  noteForm.clear();
   await listAsked();
   await show(made.id);
   $('note').setAttribute('aria-expanded', 'false');
@@ -442,87 +328,13 @@ const noted = careful(async goOn => {
 });
 
 // -- Side by side
-const compare = careful(async () => {
-  const [a, b] = [await askOne(forms.a.read()), await askOne(forms.b.read())];
-  sideBySide(a, b);
-});
-
-function sideBySide(a, b) {
+function showPair(a, b) {
   unfollow();
-  pair = [a, b];
   showPart('pair');
-  const ends = ['one', 'two'].map((id, i) => followSide(id, i));
+  sideBySide.show(a, b, doc);
   unfollow = () => {
-    for (const end of ends) end();
+    sideBySide.close();
   };
-  drawPair();
-  $('pair-close').focus();
-}
-
-function followSide(id, i) {
-  const mine = pair[i].id;
-  const refresh = refresher(mine, `q${i + 1}`, section => {
-    if (pair?.[i].id !== mine) return;
-    const head = h('h3', { class: 'which' }, forms.a.inWords(pair[i].settings));
-    const figures = all('template[data-figure]', section);
-    const main = all('.snippet use', section).map(use =>
-      Number(use.getAttribute('href').replace('#page', '')),
-    );
-    const shown = figures.filter(t => main.includes(Number(t.dataset.figure)));
-    renew($(id), () => {
-      fill(
-        id,
-        head,
-        first('.answer', section),
-        ...shown.map(t => t.content.firstElementChild),
-        first('.notes', section),
-      );
-      return $(id);
-    });
-    for (const button of all('.enlarge', $(id))) button.remove();
-    pool.need(doc, evidencePages(), $(id).clientWidth);
-  });
-  refresh();
-  if (isOver(pair[i].state)) return () => {};
-  return followed(
-    mine,
-    careful(async told => {
-      if (!pair) return;
-      if (told.kind === 'ended') pair[i] = await server.episode(mine);
-      else pair[i].state = take({ ...QUIET, state: pair[i].state }, told).state;
-      drawPair();
-      await refresh();
-    }),
-  );
-}
-
-const evidencePages = () =>
-  all('#pair use').map(use => Number(use.getAttribute('href').replace('#page', '')));
-
-function drawPair() {
-  fill('pair-said', pairInWords(...pair));
-  $('pair-stop').hidden = pair.every(e => isOver(e.state));
-  const percent = x => (isNothing(x) ? '–' : `${Math.round(100 * x)}%`);
-  const rows = [
-    ...(pair[0].question === pair[1].question ? [] : [['Question', e => e.question]]),
-    ['Answer', e => answerInWords(e)],
-    ['Confidence', e => percent(e.confidence)],
-    ['Page', e => e.page ?? '–'],
-    ['Tokens', e => tokensInWords(e) || '–'],
-    ['Calls', e => inWords(e.usage?.calls) || '–'],
-    ...(pair.some(readingInWords) ? [['Reading', e => readingInWords(e) || '–']] : []),
-    ['Seconds', e => (isNothing(e.seconds) ? '–' : inWords(e.seconds, 1))],
-    ['Asked', e => timeInWords(e.asked)],
-  ];
-  const head = pair.map(e => h('th', { scope: 'col', dir: 'auto' }, forms.a.inWords(e.settings)));
-  const row = ([name, get]) =>
-    h(
-      'tr',
-      {},
-      h('th', { scope: 'row' }, name),
-      pair.map(e => h('td', { dir: 'auto' }, get(e))),
-    );
-  fill('pair-table', h('thead', {}, h('tr', {}, h('td'), head)), h('tbody', {}, rows.map(row)));
 }
 
 // -- Clicks on what an episode shows
@@ -554,12 +366,12 @@ function goTo(event) {
 const typing = target => target.matches('input, textarea, select');
 const KEYS = {
   '/': () => $('question').focus(),
-  n: () => !$('after').hidden && !$('note').disabled && writeNote($('by-hand').hidden),
+  n: () => !$('after').hidden && !$('note').disabled && noteForm.show($('by-hand').hidden),
   h: () => openHistory(),
-  '+': () => stage.by(1.25),
-  '=': () => stage.by(1.25),
-  '-': () => stage.by(0.8),
-  0: () => stage.fit(),
+  '+': () => pageView.by(1.25),
+  '=': () => pageView.by(1.25),
+  '-': () => pageView.by(0.8),
+  0: () => pageView.fit(),
   PageDown: () => look(page + 1),
   PageUp: () => look(page - 1),
   '?': () => $('keys').showModal(),
@@ -577,44 +389,44 @@ function pressed(event) {
 
 function escaped() {
   if (!$('pair').hidden) closePair();
-  else if (!$('by-hand').hidden) writeNote(false);
+  else if (!$('by-hand').hidden) noteForm.show(false);
   else if (!$('running').hidden) stopIt();
 }
 
-const stopIt = careful(async () => {
+const stopIt = withErrorMessage(async () => {
   $('stop').disabled = true;
   $('doing').textContent = 'stopping after this turn';
   await server.stop(episode.id);
 });
 
-const closePair = careful(async () => {
-  const [a] = pair;
-  unfollow();
-  pair = null;
+const closePair = withErrorMessage(async () => {
+  const shown = sideBySide.close();
+  unfollow = () => {};
   showPart('desk');
-  for (const id of ['one', 'two']) fill(id);
   await listAsked();
-  await show(a.id);
+  await show(shown.id);
 });
 
 const marked = right =>
-  careful(async () => {
+  withErrorMessage(async () => {
     episode = await server.mark(episode.id, episode.right === right ? null : right);
     asked = asked.map(e => (e.id === episode.id ? episode : e));
     drawAsked();
     ended();
   });
 
+const startPage = startPageOf({ openDocument, openPath, reload: begin });
+
 const openHistory = historyOf(
-  careful(async e => {
+  withErrorMessage(async e => {
     if (doc?.id === e.document && $('pair').hidden) return show(e.id);
     return openDocument(e.document, { episode: e.id });
   }),
-  careful(async (a, b) => {
+  withErrorMessage(async (a, b) => {
     if (doc?.id !== a.document) await openDocument(a.document, { episode: a.id });
-    if (doc?.id === a.document) sideBySide(a, b);
+    if (doc?.id === a.document) showPair(a, b);
   }),
-  fault,
+  showError,
   settings => forms.a.inWords(settings),
 );
 
@@ -626,9 +438,9 @@ const CLICKS = {
   'keys-close': () => $('keys').close(),
   back: () => look(page - 1),
   next: () => look(page + 1),
-  smaller: () => stage.by(0.8),
-  larger: () => stage.by(1.25),
-  fit: () => stage.fit(),
+  smaller: () => pageView.by(0.8),
+  larger: () => pageView.by(1.25),
+  fit: () => pageView.fit(),
   stop: stopIt,
   right: marked(true),
   wrong: marked(false),
@@ -636,14 +448,12 @@ const CLICKS = {
     $('question').value = episode.question;
     ask();
   },
-  note: () => writeNote($('by-hand').hidden),
-  'note-box': () => stage.place(),
+  note: () => noteForm.show($('by-hand').hidden),
+  'note-box': () => pageView.place(),
   'note-keep': () => noted(false),
-  'note-cancel': () => writeNote(false),
+  'note-cancel': () => noteForm.show(false),
   'pair-close': closePair,
-  'pair-stop': careful(async () => {
-    await Promise.all(pair.map(e => server.stop(e.id)));
-  }),
+  'pair-stop': () => sideBySide.stop(),
   compare: () => {
     const on = $('b-box').hidden;
     $('b-box').hidden = !on;
@@ -658,7 +468,6 @@ function listen() {
   for (const [id, click] of Object.entries(CLICKS)) $(id).addEventListener('click', click);
   desk.addEventListener('click', goTo);
   document.addEventListener('keydown', pressed);
-  $('find').addEventListener('input', listFiles);
   $('file').addEventListener('change', () => upload($('file').files[0]));
   $('page').addEventListener('change', () => look(Number($('page').value)));
   $('drop').addEventListener('submit', event => event.preventDefault());
@@ -681,7 +490,7 @@ function listen() {
 }
 
 // What the address names, if it is still there; else the beginning.
-const restore = careful(async () => {
+const restore = withErrorMessage(async () => {
   const said = readAddress(location.hash);
   if (!said.document) return begin();
   if (said.document === doc?.id) return null;
@@ -690,7 +499,7 @@ const restore = careful(async () => {
   return doc ? null : begin();
 });
 
-const main = careful(async () => {
+const main = withErrorMessage(async () => {
   document.documentElement.classList.add('js');
   start = await server.start();
   forms = {

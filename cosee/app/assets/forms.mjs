@@ -37,7 +37,10 @@ const named = text => text.replaceAll('_', ' ');
 
 // -- A form of settings
 export function settingsForm(element, start, said) {
-  const usual = { ...start.settings, client: start.clients[0] };
+  const usual = { ...start.settings, client: start.models[0].name };
+  const models = Object.fromEntries(
+    start.models.map(({ name, about }) => [name, about ? `${name} – ${about}` : name]),
+  );
   const methods = Object.fromEntries(start.methods.map(name => [name, words.method[name] ?? named(name)]));
   const team = h(
     'fieldset',
@@ -54,7 +57,7 @@ export function settingsForm(element, start, said) {
     field('Pages searched for', number('k', usual.k, 1, 50)),
   ];
   element.replaceChildren(
-    field('Model', choice('client', start.clients, usual.client)),
+    field('Model', choice('client', Object.keys(models), usual.client, models), 'whole-row'),
     field('Method', choice('method', start.methods, usual.method, methods)),
     ...ofTeam,
     field('Tokens at most', number('max_tokens', '', 1, 1e8, 'no limit')),

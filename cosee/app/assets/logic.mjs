@@ -1,7 +1,7 @@
 // What the app computes. No function here touches the page, so that each can be tested without a browser.
 import { plural } from '../../view/assets/words.mjs';
 
-// -- The strip
+// -- Thumbnails
 // Thumbnails stand in a row of cells of one size. `at` is how far it is scrolled, `room` what is in sight.
 export function cellsInSight(at, room, cell, count, spare = 2) {
   const first = Math.max(0, Math.floor(at / cell) - spare);
@@ -18,7 +18,7 @@ export function scrolledTo(index, at, room, cell) {
 
 export const within = (page, count) => Math.min(Math.max(1, Math.round(page) || 1), Math.max(1, count));
 
-// The page that a key leads to in the strip; null for another key.
+// The page that a key leads to among the thumbnails; null for another key.
 export function pageByKey(key, page, count, jump = 10) {
   const steps = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, PageDown: jump, PageUp: -jump };
   if (key === 'Home') return 1;
@@ -49,6 +49,7 @@ export const QUIET = {
   goto: null,
   read: null,
   notes: 0,
+  tokens: 0,
   error: '',
 };
 
@@ -70,7 +71,8 @@ const TAKEN = {
   turn: (now, told) => {
     const cell = cellOf(told);
     const notes = now.notes + (cell ? 1 : 0);
-    return { ...now, looking: null, notes, goto: cell ? cell.view.page : now.goto };
+    const tokens = now.tokens + (told.usage?.total_tokens ?? 0);
+    return { ...now, looking: null, notes, tokens, goto: cell ? cell.view.page : now.goto };
   },
   step: now => now,
   answer: (now, told) => ({ ...now, goto: told.episode?.page ?? now.goto }),
@@ -257,7 +259,18 @@ export function tokensInWords(e) {
   return tokens === 0 && calls ? 'no model' : '';
 }
 
+// Money, where the server knows what tokens cost; a fraction of a cent is not nothing.
+export function moneyInWords(e) {
+  if (!e.cost) return '';
+  return `$${e.cost.toFixed(e.cost >= 1 ? 2 : 4)}`;
+}
+
 export function costInWords(e) {
-  const parts = [tokensInWords(e), readingInWords(e), e.seconds >= 0.05 ? `${e.seconds.toFixed(1)} s` : ''];
+  const parts = [
+    tokensInWords(e),
+    readingInWords(e),
+    moneyInWords(e),
+    e.seconds >= 0.05 ? `${e.seconds.toFixed(1)} s` : '',
+  ];
   return parts.filter(Boolean).join(', ');
 }

@@ -1,4 +1,6 @@
 // What the page asks of its server. Whatever goes wrong comes back as an Error with one line to show.
+import { parsed } from '../../view/assets/section.mjs';
+import { showError } from './errors.mjs';
 
 // -- Requests
 async function told(response) {
@@ -66,4 +68,28 @@ export function followed(id, hear) {
   };
   for (const kind of KINDS) source.addEventListener(kind, take);
   return () => source.close();
+}
+
+// The section of an episode, taken anew: one request at a time; what happens meanwhile asks for one more. Who asks
+// waits until the latest is shown.
+export function refresher(id, prefix, take) {
+  let asking = null;
+  let isStale = false;
+  const work = async () => {
+    try {
+      do {
+        isStale = false;
+        const section = parsed(await server.section(id, prefix));
+        if (section) take(section);
+      } while (isStale);
+    } catch (error) {
+      showError(error.message);
+    }
+    asking = null;
+  };
+  return () => {
+    isStale = asking !== null;
+    asking ??= work();
+    return asking;
+  };
 }

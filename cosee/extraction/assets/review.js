@@ -13,8 +13,9 @@ function fault(text) {
 
 async function read(path) {
   const response = await fetch(path);
-  if (!response.ok) throw new Error(await response.text());
-  return response.json();
+  const said = await response.json();
+  if (said.error) throw new Error(said.error.message);
+  return said;
 }
 
 // -- One item
@@ -92,8 +93,8 @@ async function say(item, how) {
   const headers = { 'Content-Type': 'application/json', 'X-CoSee-Token': known.token };
   try {
     const response = await fetch('gold', { method: 'POST', headers, body });
-    const said = response.headers.get('Content-Type') === 'application/json' ? await response.json() : null;
-    if (!said) throw new Error(await response.text());
+    const said = await response.json();
+    if (said.error) throw new Error(said.error.message);
     if (said.fault) return refuse(item, said);
     taken(item, said, how);
   } catch (error) {

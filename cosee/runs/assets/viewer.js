@@ -680,8 +680,9 @@ function begin(data) {
 async function load() {
   try {
     const answered = await fetch('data.json', { cache: 'no-cache' });
-    if (!answered.ok) throw new Error((await answered.text()).slice(0, 500));
-    begin(await answered.json());
+    const said = await answered.json();
+    if (said.error) throw new Error(said.error.message);
+    begin(said);
   } catch (error) {
     const what = run ? 'The records could not be read again' : 'The records could not be read';
     fill('count', what, ` (${error.message}). Is \`cosee view\` still running?`);
