@@ -72,5 +72,5 @@ def test_ray_actors_die_and_nothing_is_lost(here, tmp_path, monkeypatch):
 
 def test_without_ray_the_error_says_what_to_install(here, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match=r"cosee\[ray\]"):
+    with pytest.raises(ImportError, match=r"\[ray\]"):
         run_experiment(read_config(here / "config.yaml"), tmp_path / "run", engine=lambda c, jobs: run_ray(c, jobs))

@@ -216,7 +216,7 @@ def test_a_method_without_a_board_is_shown_too():
 def test_without_inspect_the_error_names_the_extra(tmp_path, monkeypatch):
     import sys
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
-    with pytest.raises(ImportError, match=r"cosee\[inspect\]"):
+    with pytest.raises(ImportError, match=r"\[inspect\]"):
         write_inspect(made_run(tmp_path / "run", n=1), tmp_path / "logs")
 
 

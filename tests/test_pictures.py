@@ -123,7 +123,7 @@ def test_without_matplotlib_the_error_names_the_extra_and_reports_go_on(tmp_path
     run = made_run(tmp_path / "run", n=2)
     assert Report(run).html().count("<figure><svg") >= 2
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"cosee\[pictures\]"): score_picture([point("a")]).svg()
+    with pytest.raises(ImportError, match=r"\[pictures\]"): score_picture([point("a")]).svg()
     page = Report(run).html()
     assert "<figure><svg" not in page and "The figures are left out" in page and "cosee[pictures]" in page
 

@@ -263,7 +263,7 @@ def test_a_checkpoint_is_small_and_holds_no_pixels(folder):
 
 def test_without_langgraph_the_error_says_which_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "langgraph.graph", None)
-    with pytest.raises(ImportError, match=r"cosee\[planner\]"):
+    with pytest.raises(ImportError, match=r"\[planner\]"):
         planner_graph(ScriptedClient([]))
 
 
