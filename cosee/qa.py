@@ -11,13 +11,14 @@ from .agents import team
 from .cascade import PolicyName, make_controller
 from .controller import Episode, OnEvent
 from .focus import FocusSpec
-from .models.backends import config_path, load_config
+from .models.backends import load_config
 from .models.clients import reading_client
 from .models.discovery import choose_model
 from .models.registry import make_client
 from .models.usage import Ledger
 from .pages import Pages, load_pages
 from .policies import Team
+from .utils.config import config_path
 
 # %% auto #0
 __all__ = ['PagesLike', 'open_document', 'open_client', 'ask']

@@ -128,7 +128,7 @@ def test_the_app_offers_what_was_found(monkeypatch):
         assert clients.cost("", dict(prompt_tokens=1000, completion_tokens=100)) == .003
     serving(monkeypatch)
     clients = _clients_of(parser.parse_args(["--quiet"]))
-    assert clients.names == ["ocr"] and "ollama pull" in clients.advice
+    assert clients.names == ["ocr"] and "cosee models fetch" in clients.advice
 
 
 def test_extract_asks_it_too(monkeypatch, capsys, tmp_path):

@@ -188,6 +188,6 @@ def test_records_are_reviewed_and_scored_each_by_itself(command, pile, capsys):
     review.say(Statement(document=1, path="net", how="accepted", texts={"net": "1980.00"}))
     review.say(Statement(document=3, path="number", how="accepted"))
     capsys.readouterr()
-    assert main(["score", "run", "--json"]) == 0
+    assert main(["report", "run", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["documents"], found["all"]["right"], found["all"]["gold"]) == (2, 1, 2)

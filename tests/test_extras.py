@@ -64,7 +64,7 @@ def test_one_line_names_what_is_missing_and_the_remedy(monkeypatch):
 def test_the_extra_of_a_module(module, extra):
     assert extra_of(module) == extra
     found = missing_extra(ModuleNotFoundError(name=module))
-    assert bool(found) == bool(extra) and (not found or f'"cosee[{extra}]"' in str(found))
+    assert bool(found) == bool(extra) and (not found or f'[{extra}]"' in str(found))
 
 
 def test_other_errors_are_none_of_an_extra():
@@ -79,7 +79,7 @@ def test_the_core_asks_scores_and_shows_without_any_extra(tmp_path):
 
 COMMANDS = [("ask {} -q Why? --client tiny", "qwen"), ("ask {} -q Why? --client random", "qwen"),
             ("ask {} -q Why? --client google --model m", "google"), ("tiny train here", "qwen"),
-            ("tiny evaluate here", "qwen"), ("serve", "serve"), ("mcp {}", "mcp")]
+            ("tiny evaluate here", "qwen"), ("mcp {}", "mcp")]
 
 
 def test_commands_that_need_more_say_so(tmp_path):

@@ -9,7 +9,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
-from ..utils.config import ConfigError, read_text, read_yaml
+from ..utils.config import ConfigError, config_path, read_text, read_yaml, to_yaml
 from ..utils.files import write_whole
 from ..utils.registry import no_such
 from ..utils.text import one_line
@@ -91,7 +91,6 @@ def with_file(
     p: ArgumentParser    # of this command
 ) -> list[str]:
     "Put the options of a file into a command line; raises ConfigError as `read_options` does."
-    from cosee.models.backends import config_path
     if p.get_default('hidden_help') is None: return list(argv)
     path, at = config_path(_named_file(argv)), list(argv).index(command) + 1
     return [*argv[:at], *(read_options(path, p) if path and Path(path).is_file() else []), *argv[at:]]
@@ -99,7 +98,6 @@ def with_file(
 # %% ../../nbs/cli/08_options.ipynb #b0d9700f
 def _file_lines(p: ArgumentParser, args: Namespace) -> Iterator[str]:
     "A file of options, line by line; those that have their usual value are comments"
-    import yaml
     yield f'# Options of `{p.prog}`, used by --config. A line that begins with # has the usual value.'
     yield 'options:'
     helps: dict[argparse.Action, Any] = {a: a.help for a in p._actions} | p.get_default('hidden_help')
@@ -107,9 +105,8 @@ def _file_lines(p: ArgumentParser, args: Namespace) -> Iterator[str]:
     for option, action in names.items():
         if option != next(o for o, a in names.items() if a is action): continue   # another spelling
         value = getattr(args, action.dest, action.default)
-        said = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True).removesuffix('...\n').strip()
         about = (helps[action] or '') % {**vars(args), 'prog': p.prog, 'default': action.default}
-        yield f"  {'# ' * (value == action.default)}{option}: {said}   # {one_line(about, 90)}"
+        yield f"  {'# ' * (value == action.default)}{option}: {to_yaml(value, flow=True)}   # {one_line(about, 90)}"
 
 def write_options(
     path: str,      # of a new file

@@ -124,7 +124,7 @@ def _clients_of(
     look_around: bool = False # is what is found on this machine offered beside a client that was named?
 ) -> 'Clients':
     "The models that the arguments offer; raises `Stop` for one that nobody knows."
-    from cosee.models.discovery import NO_MODEL, choose_model, ways_to_model
+    from cosee.models.discovery import NO_MODEL, choose_model, model_hint
     from cosee.server.answering import Clients, Price
     settle_client(args)
     for name in (*args.offer, *args.fallback): check_client(args, name)
@@ -139,7 +139,7 @@ def _clients_of(
     prices = {name: Price(*price) for name, price in args.price}
     if unknown := [name for name in prices if name not in makers]:
         raise Stop(f'--price: {one_line(unknown[0], 60)!r} is not offered; name one of {", ".join(makers)}', BAD_INPUT)
-    return Clients(makers, about, prices, ways_to_model() if getattr(args, 'no_model', False) else '')
+    return Clients(makers, about, prices, model_hint() if getattr(args, 'no_model', False) else '')
 
 def _service_of(
     args: Namespace, # of `path_args` and `service_args`

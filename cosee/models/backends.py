@@ -10,14 +10,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Optional, TypeVar, Union
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
-from ..utils.config import VARIABLE, ConfigError, fill_all, read_text, read_yaml, remember_secret
+from ..utils.config import (VARIABLE, ConfigError, fill_all, read_text, read_yaml, remember_secret, to_yaml,
+                                user_config)
 from ..utils.files import write_whole
 from ..utils.registry import no_such
 
 # %% auto #0
 __all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'M', 'OWN_KINDS', 'SERVER_PORTS', 'Backend', 'make_backend', 'with_key',
-           'PlannerConfig', 'Config', 'parse_config', 'load_config', 'user_config', 'config_path', 'use_client',
-           'usual_backend']
+           'PlannerConfig', 'Config', 'parse_config', 'load_config', 'use_client', 'usual_backend']
 
 # %% ../../nbs/models/00_backends.ipynb #9a3c0510
 # those of the package; more can be registered
@@ -246,25 +246,11 @@ def load_config(
     return parse_config(read_text(path), env, str(path))
 
 # %% ../../nbs/models/00_backends.ipynb #b0d96002
-def user_config() -> Path:
-    "The file of this user, which need not be there."
-    from platformdirs import user_config_path
-    return user_config_path('cosee', appauthor=False) / 'config.yaml'
-
-def config_path(
-    named: Optional[str] = None # by an argument
-) -> Optional[str]:             # None where there is no file
-    "The file of models that is meant: the named one, that of COSEE_BACKENDS, or the user's own."
-    if said := named or os.environ.get('COSEE_BACKENDS'): return said
-    own = user_config()
-    return str(own) if own.is_file() else None
-
 def use_client(
     client: str,             # a client or the id of a backend, asked where nobody names one
     fields: Optional[Fields] = None # of a backend of this id, where it is none that is known
 ) -> Path:                   # the file
     "Write down who is usually asked, and keep what else the user's file says; raises `ConfigError` for a faulty one."
-    import yaml
     path = user_config()
     said = read_yaml(read_text(path), str(path)) if path.is_file() else {}
     said['client'] = client
@@ -273,7 +259,7 @@ def use_client(
         backend = said.setdefault('backends', {}).setdefault(name, {})
         backend.setdefault('kind', fields['kind'])
         backend.setdefault('models', {})[alias] = {k: v for k, v in fields.items() if k != 'kind'}
-    parse_config(text := yaml.safe_dump(said, sort_keys=False, allow_unicode=True), source=str(path))
+    parse_config(text := to_yaml(said), source=str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text)
     return path

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Optional, Union, cast
 from .text_client import TextClient
 from .text_client import MultimodalClient, unwrapped_model
-from .backends import Backend, Config, config_path
+from .backends import Backend, Config
 from .client import VLMClient
 from .registry import CLIENTS, find_backend, make_backend_client, make_client
 from .weights import local_weights
 from .wrappers import resilient
 from .transcriber import make_extractor
-from ..utils.config import VARIABLE, ConfigError
+from ..utils.config import VARIABLE, ConfigError, config_path
 
 # %% auto #0
 __all__ = ['with_page_text', 'reading_client', 'backend_client', 'text_client']

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['VARIABLE', 'HIDDEN', 'MAX_CONFIG', 'MAX_DEPTH', 'MAX_NUMBER', 'ConfigError', 'remember_secret', 'without_keys',
-           'redact', 'holds_secret', 'fill_in', 'fill_all', 'concealed', 'parse_yaml', 'read_yaml', 'read_text']
+           'redact', 'holds_secret', 'fill_in', 'fill_all', 'concealed', 'parse_yaml', 'to_yaml', 'user_config',
+           'config_path', 'read_yaml', 'read_text']
 
 # %% ../../nbs/utils/04_config.ipynb #5e46e349
 import base64, json, os, re, stat
@@ -184,6 +185,29 @@ def parse_yaml(
         _refuse_twins(loader, node)
         return loader.construct_document(node)
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as e: raise _complaint(e, where) from None
+
+# %% ../../nbs/utils/04_config.ipynb #b0d96002
+def to_yaml(
+    value: Any,        # plain data
+    flow: bool = False # in one line, as JSON is?
+) -> str:
+    "Write plain data as YAML."
+    import yaml
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=flow)
+    return text.removesuffix('...\n').strip() if flow else text
+
+def user_config() -> Path:
+    "Name the file of this user, which need not be there."
+    from platformdirs import user_config_path
+    return user_config_path('cosee', appauthor=False) / 'config.yaml'
+
+def config_path(
+    named: Optional[str] = None # by an argument
+) -> Optional[str]:             # None where there is no file
+    "Name the file of models that is meant: the named one, that of COSEE_BACKENDS, or the user's own."
+    if said := named or os.environ.get('COSEE_BACKENDS'): return said
+    own = user_config()
+    return str(own) if own.is_file() else None
 
 # %% ../../nbs/utils/04_config.ipynb #c740bdfa
 def read_yaml(

@@ -1,4 +1,4 @@
-// Pictures of pages: every figure shows `#page3` from one place, as in the page of an episode. A few are held at a time.
+// Pictures of pages: every figure shows `#page3` from one place, as in the page of an episode. A few are held at once.
 import { first, svgElement } from '../../view/assets/elements.mjs';
 import { heldPages, sideFor } from './logic.mjs';
 import { pictureOf } from './server.mjs';
