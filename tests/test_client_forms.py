@@ -1,6 +1,5 @@
 "A model may be asked by either form of `generate`, however it comes by it; what it defines is what is asked."
 import json
-import re
 from unittest.mock import MagicMock
 
 import pytest

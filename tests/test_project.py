@@ -100,6 +100,14 @@ def test_links_lead_somewhere(name):
     assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
 
 
+def test_the_front_page_is_short():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    prose = re.sub(r"```.*?```|<!--.*?-->|!?\[(?=[^]]*\]\()|\]\([^)]*\)", "", text, flags=re.S)
+    sentences = re.split(r"(?<=[.])\s|\n\s*\n|\n(?=[-#>])", prose)
+    assert len(text.split()) <= 500
+    assert [s for s in sentences if len(s.split()) > 25] == []
+
+
 def test_the_page_on_architecture_has_the_rooms_that_imports_are_checked_by():
     rules = ConfigParser()
     rules.read(ROOT / ".importlinter")
