@@ -1,6 +1,5 @@
 "A model may be asked by either form of `generate`, however it comes by it; what it defines is what is asked."
 import json
-import re
 from unittest.mock import MagicMock
 
 import pytest
@@ -160,17 +159,16 @@ def test_a_signature_is_looked_at_once(monkeypatch):
     assert len(looked) == 1
 
 
-def test_the_model_of_the_front_page_is_used_by_everything(root, tmp_path):
-    "Its lines stand in README.md; a team, baselines, the planner and the server behind the page ask it."
+def test_the_model_of_the_questions_is_used_by_everything(root, tmp_path):
+    "Its lines stand in the page of questions; a team, baselines, the planner and the server behind the page ask it."
     from cosee import samples_dir
     from cosee.server.answering import Clients
     from cosee.server.episodes import EpisodeService
     from cosee.server.documents import caller_of
     from cosee.server.allowed_paths import AllowedPaths
-    blocks = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.S)
-    code = next(block for block in blocks if "generate" in block)
+    cells = json.loads((root / "nbs/explain/questions.ipynb").read_text(encoding="utf-8"))["cells"]
     space = {}
-    exec(code.split("\n\nCoSee")[0], space)
+    exec(next(code for cell in cells if (code := "".join(cell["source"])).startswith("class MyModel")), space)
     model = space["MyModel"]()
     assert CoSeeController(team(model), 1).run(PAGES, "What?")["answer"].startswith("2 pages")
     for method in (direct_answer, self_consistency): assert method(model, PAGES, "What?").startswith("2 pages")

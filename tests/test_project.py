@@ -100,6 +100,26 @@ def test_links_lead_somewhere(name):
     assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
 
 
+def test_the_front_page_is_short():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    prose = re.sub(r"```.*?```|<!--.*?-->|!?\[(?=[^]]*\]\()|\]\([^)]*\)", "", text, flags=re.S)
+    sentences = re.split(r"(?<=[.])\s|\n\s*\n|\n(?=[-#>])", prose)
+    assert len(text.split()) <= 500
+    assert [s for s in sentences if len(s.split()) > 25] == []
+
+
+def test_the_page_on_architecture_has_the_rooms_that_imports_are_checked_by():
+    rules = ConfigParser()
+    rules.read(ROOT / ".importlinter")
+    layers = rules["importlinter:contract:layers"]["layers"].split("\n")[1:]
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    table = [re.findall("`([a-z]+)`", row) for row in re.findall(r"^\| (`[a-z`, ]+) \|", text, re.M)]
+    rooms = [layer.split(" | ") for layer in layers]
+    assert table == rooms
+    drawn = re.findall(r"<br>([a-z ·]+)", text.partition("```mermaid")[2].partition("```")[0])
+    assert sorted(" · ".join(drawn).split(" · ")) == sorted(room for layer in rooms for room in layer)
+
+
 def test_stored_outputs_show_no_error_no_bare_widget_and_no_path_of_a_machine():
     faults = []
     for path, nb in NOTEBOOKS.items():

@@ -133,7 +133,8 @@ ASKED = {"resume an interrupted run": "Resume an interrupted run", "how long doe
          "several processes": "Use several processes or GPUs", "page in the file": "Get the page in the file",
          "does anything leave my machine": "Does anything leave my machine?", "cite": "How do I cite it?",
          "windows": "Windows and macOS", "handwriting": "Handwriting", "long documents": "Long documents",
-         "languages": "Which languages?", "GPU": "Do I need a GPU?"}
+         "languages": "Which languages?", "GPU": "Do I need a GPU?", "export to csv": "Export to CSV",
+         "use my own model": "Use my own model", "use Ollama": "Ollama", "LM Studio": "LM Studio"}
 
 
 @pytest.mark.skipif(NODE is None, reason="no Node on this machine")
