@@ -283,7 +283,7 @@ def check_image_path(
     root: Union[str, Path, None] = None,    # the folder that pictures have to be in; None: anywhere
     suffixes: tuple[str, ...] = IMAGE_SUFFIXES # how its name may end
 ) -> Path:      # resolved
-    "The file that `path` names; anything but a picture inside `root` raises ValueError."
+    "Find the file that `path` names; anything but a picture inside `root` raises ValueError."
     text = str(path)
     shown = one_line(redact(text), 120) or 'an empty path'
     if not text.strip() or '\0' in text or re.match(r'[a-zA-Z][a-zA-Z0-9+.\-]+:', text):
@@ -306,7 +306,7 @@ def load_image(
     max_side: int = 2048,               # longest side in pixels
     root: Union[str, Path, None] = None # see `check_image_path`
 ) -> 'Image':                           # RGB
-    "A picture, checked and scaled down; raises ValueError."
+    "Load a picture, checked and scaled down; raises ValueError."
     from PIL import Image
     from cosee.pages import as_picture, open_image
     source = as_picture(source)
