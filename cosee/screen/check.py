@@ -34,8 +34,9 @@ class Metadata(_Record):
     task_type: Text
     real_coords: Optional[Position] = None
 
-class TrainingMetadata(Metadata):
+class TrainingMetadata(_Record):
     "What is known of a training sample."
+    task_type: Text
     real_coords: Position
 
 # %% ../../nbs/screen/05_check.ipynb #de536a26
