@@ -13,7 +13,8 @@ from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
 from cosee.models.remote import AuthenticationError
-from cosee.planner.document_plan import DocumentPlan, named_pages, plan_document, said_plan, settled_document
+from cosee.planner.document_plan import (DocumentPlan, find_named_pages, plan_document, read_request,
+                                          settle_document_plan)
 from cosee.planner.graph import cosee_graph, memory
 from cosee.planner.measures import MEASURES
 from cosee.planner.planned import PlannedController
@@ -139,7 +140,7 @@ def test_tools_and_measures_that_were_asked_for_stay():
     ("Who signed the last page?", [9]), ("the second slide", [2]), ("How many pages are there?", []),
     ("Who is on page 30?", []), ("In 2019, what was paid?", []), ("p. 7 shows what?", [7])])
 def test_pages_that_a_question_names(question, pages):
-    assert named_pages(question, 9) == pages
+    assert find_named_pages(question, 9) == pages
 
 
 @pytest.mark.parametrize("question, about", [
@@ -148,15 +149,15 @@ def test_pages_that_a_question_names(question, pages):
     ("Is the stamp out of focus?", True), ("What is the noise limit in dB?", False),
     ("What does the machine-readable zone say?", False)])
 def test_whether_a_question_is_about_quality(question, about):
-    assert (said_plan(question, 3).query_type == "IQA") is about
-    assert bool(wanted_measures(said_plan(question, 3))) is about
+    assert (read_request(question, 3).query_type == "IQA") is about
+    assert bool(wanted_measures(read_request(question, 3))) is about
 
 
 @pytest.mark.parametrize("written, read", [
     (dict(pages="3-4"), [3, 4]), (dict(pages=["page 2", 3, None, True]), [2, 3]), (dict(pages=None), []),
     (dict(pages=[0, -1, 99]), []), (dict(pages=[1, 2, 3, 4, 5]), []), (dict(tools=["zoom", "laser"]), [])])
 def test_what_a_model_writes_for_pages(written, read):
-    found = settled_document(DocumentPlan.model_validate({**PLAN, **written}), "Who?", 5)
+    found = settle_document_plan(DocumentPlan.model_validate({**PLAN, **written}), "Who?", 5)
     assert found.pages == read and "laser" not in found.tools
 
 

@@ -15,7 +15,7 @@ from cosee.models.wrappers import AllFailed
 from cosee.models.testing import random_checkpoint
 from cosee.planner.planning import (AgenticIQAState, JsonLog, PLANNER_PROMPT, PlanCache, PlanControlFlags,
                                     PlannerOutput, check_image_path, load_image, parse_plan, plan, planner_client,
-                                    planner_node, planner_prompt, planner_schema, settled)
+                                    planner_node, planner_prompt, planner_schema, settle_plan)
 from conftest import ROOT
 from fake_servers import FakeServer, asked
 from hypothesis import given
@@ -92,11 +92,11 @@ def test_flags_beside_the_plan_and_keys_in_another_style():
                           ("Inferred", None, True), ("Explicit", {"Global": []}, True)])
 @pytest.mark.parametrize("reference", [True, False])
 def test_what_is_known_for_certain_is_settled(source, distortions, detect, reference):
-    out = settled(PlannerOutput.model_validate({**PLAN, "distortion_source": source, "distortions": distortions}),
+    out = settle_plan(PlannerOutput.model_validate({**PLAN, "distortion_source": source, "distortions": distortions}),
                   reference)
     assert out.plan.distortion_detection is detect and out.distortion_source == ("Inferred" if detect else "Explicit")
     assert out.reference_mode == ("Full-Reference" if reference else "No-Reference")
-    assert out.plan.tool_selection is FLAGS["tool_selection"] and settled(out, reference) == out
+    assert out.plan.tool_selection is FLAGS["tool_selection"] and settle_plan(out, reference) == out
 
 
 # --- the prompt ---
@@ -178,7 +178,7 @@ def test_under_a_grammar_every_reply_is_a_plan(tmp_path):
 def test_three_attempts_then_the_fallback_then_an_error():
     first, second = ScriptedClient(["no"] * 3), ScriptedClient([json.dumps(PLAN)])
     out = plan("Is the stamp blurred?", PAGE, client=first, fallback=second, cache=None)
-    assert out == settled(PlannerOutput.model_validate(PLAN)) and len(first.calls) == 3 and len(second.calls) == 1
+    assert out == settle_plan(PlannerOutput.model_validate(PLAN)) and len(first.calls) == 3 and len(second.calls) == 1
     call = first.calls[0]
     assert ((call["temperature"], call["top_p"], call["max_new_tokens"]) == (0.0, 0.1, 2048)
             and call["schema"] == planner_schema())

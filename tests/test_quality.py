@@ -17,8 +17,8 @@ from cosee.models.testing import ScriptedClient
 from cosee.models.remote import ServerError
 from cosee.planner.planning import PlanControlFlags, PlannerOutput
 from cosee.planner.measures import MEASURES, image_quality
-from cosee.planner.quality import (FINDINGS, QualityController, quality_findings, quality_node, quality_text,
-                                   wanted_measures)
+from cosee.planner.planned import PlannedController, quality_plan
+from cosee.planner.quality import FINDINGS, ImageQuality, quality_findings, quality_node, quality_text, wanted_measures
 from cosee.pages import PageError
 from conftest import ROOT
 from PIL import Image
@@ -127,28 +127,42 @@ def test_named_distortions_are_the_ones_that_are_measured():
 @pytest.mark.parametrize("order", ["sequential", "parallel"])
 def test_the_team_knows_which_page_is_impaired(clean, blurred, order):
     model = ScriptedClient([json.dumps({**FOUND, "view": {"page": 2, "bbox_2d": [0, 0, 9, 9]}})] * 2)
-    controller = QualityController(team(model, ["detail_reader"]), max_steps=1, order=order)
+    controller = PlannedController(team(model, ["detail_reader"]), max_steps=1, order=order, planned=quality_plan())
     episode = controller.run([clean, blurred], "Who signed?")
-    note = episode["board"].list_cells()[0]
+    note = episode["board"].list_cells()[1]
     assert ((note["view"]["page"], note["author"], note["tags"][0]) == (2, "quality_2", "quality")
             and "blur" in note["content"])
     assert "page 2 is hard to read: blur" in episode["because"] and not episode["quality"][0]["findings"]
     assert episode["trace"]["invalid"] == 0 and episode["usage"]["calls"] == 1
-    assert order == "parallel" or "impaired by blur" in json.dumps(model.calls[0]["messages"], default=str)
+    assert "impaired by blur" in json.dumps(model.calls[0]["messages"], default=str)
     assert len(controller.agents) == 1
 
 
-def test_good_pages_change_nothing(clean):
-    def run(kind):
-        return kind(team(ScriptedClient([json.dumps(FOUND)]), ["detail_reader"]),
-                    max_steps=1).run([clean], "Who signed?")
-    plain, with_quality = run(CoSeeController), run(QualityController)
-    assert plain["board"].to_dict() == with_quality["board"].to_dict() and plain["because"] == with_quality["because"]
+def test_of_good_pages_nothing_is_told(clean):
+    def run(kind, **kwargs):
+        return kind(team(ScriptedClient([json.dumps(FOUND)]), ["detail_reader"]), max_steps=1,
+                    **kwargs).run([clean], "Who signed?")
+    plain, measured = run(CoSeeController), run(PlannedController, planned=quality_plan())
+    assert [c["author"] for c in measured["board"].list_cells()] == ["planner", "detail_reader"]
+    assert plain["evidence"][0]["bbox"] == measured["evidence"][0]["bbox"]
+    assert "hard to read" not in measured["because"]
+
+
+def test_a_team_with_tools_may_ask_for_the_quality_of_a_page(clean, blurred):
+    wanted = {**PLAN, "pages": [1], "question": "", "tools": ["zoom"]}
+    asked = {"tool": "image_quality", "args": {"page": 2}}
+    model = ScriptedClient([json.dumps(r) for r in (wanted, asked, FOUND)])
+    episode = PlannedController(team(model, ["detail_reader"]), max_steps=1).run([clean, blurred], "Who signed?")
+    used = episode["trace"]["events"][-1]["action"]["tools"][0]
+    assert (used["tool"], used["page"]) == ("image_quality", 2) and "impaired by blur" in used["result"]
+    with pytest.raises(ValueError, match="from 1 to 2"):
+        ImageQuality([clean, blurred]).execute(page=3)
 
 
 def test_notes_are_written_once_and_threads_do_not_mix(clean, blurred):
     model = ScriptedClient([json.dumps({**FOUND, "confidence": 0.2})], cycle=True)
-    controller, boards = QualityController(team(model, ["detail_reader"]), max_steps=2, which=("sharpness",)), {}
+    controller, boards = PlannedController(team(model, ["detail_reader"]), max_steps=2, planned=quality_plan(),
+                                           which=("sharpness",)), {}
     threads = [threading.Thread(target=lambda n=n, im=im: boards.update({n: controller.run([im], "Who?")["board"]}))
                for n, im in enumerate([clean, blurred] * 2)]
     for t in threads:
@@ -174,8 +188,9 @@ class LongDocument(Sequence):
 
 def test_of_a_long_document_only_the_pages_that_matter_are_measured():
     document, at = LongDocument(), {"view": {"page": 7, "bbox_2d": [0, 0, 9, 9]}}
-    controller = QualityController(team(ScriptedClient([json.dumps({**FOUND, **at})]), ["detail_reader"]), max_steps=1,
-                                   page_selection=dict(type="oracle", pages=[5, 9, 300]), which=("brightness",))
+    controller = PlannedController(team(ScriptedClient([json.dumps({**FOUND, **at})]), ["detail_reader"]), max_steps=1,
+                                   page_selection=dict(type="oracle", pages=[5, 9, 300]), which=("brightness",),
+                                   planned=quality_plan())
     episode = controller.run(document, "Who signed?")
     assert set(document.drawn) == {5, 7, 9, 300} and len(document.drawn) <= 8
     assert [q["page"] for q in episode["quality"]] == [5, 7, 9, 300]
@@ -184,8 +199,8 @@ def test_of_a_long_document_only_the_pages_that_matter_are_measured():
 
 
 def test_an_answer_on_a_page_that_was_not_shown_first_is_measured_too():
-    controller = QualityController(team(ScriptedClient([json.dumps({**FOUND, "view": {"page": 5}})]),
-                                        ["detail_reader"]), max_steps=1, which=("brightness",),
+    controller = PlannedController(team(ScriptedClient([json.dumps({**FOUND, "view": {"page": 5}})]),
+                                        ["detail_reader"]), max_steps=1, which=("brightness",), planned=quality_plan(),
                                    page_selection=dict(type="oracle", pages=[300]))
     episode = controller.run(LongDocument(), "Who signed?")
     assert episode["page"] == 5 and "page 5 is hard to read: darkness" in episode["because"]

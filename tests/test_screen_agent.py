@@ -46,7 +46,7 @@ def test_what_cannot_be_read_names_file_and_line(folder, tmp_path):
                                           + "{")
     split = load_screens(tmp_path, "train", errors="skip")
     assert list(split) == [] and len(split.skipped) == 5
-    assert (split.skipped[0].startswith("train.jsonl:1: turn 2: ")
+    assert (split.skipped[0].startswith("train.jsonl:1: conversations: turn 2: ")
             and split.skipped[1].startswith("train.jsonl:2: field 'image': ")
             and "train.jsonl:5: broken JSON" in split.skipped[4])
     with pytest.raises(DataError, match="train.jsonl:1: "):

@@ -43,7 +43,7 @@ def test_check_lists_faults_and_returns_one(folder, run):
     try:
         (folder / "train.jsonl").write_text(kept.replace("task_type", "kind_of_task"))
         code, out, _ = run("check", folder, "--most", 1)
-        assert code == 1 and out.splitlines() == ["train.jsonl:1: metadata: field 'task_type' is missing",
+        assert code == 1 and out.splitlines() == ["train.jsonl:1: metadata.task_type: Field required",
                                                   "6 faults, 5 not shown"]
         assert len(json.loads(run("check", folder, "--json")[1])) == 6
     finally:

@@ -345,16 +345,15 @@ def _shaped(args: Namespace) -> bool:
 def _controller(args: Namespace, client: 'VLMClient', pages: 'Pages', focus: 'FocusSpec') -> 'CoSeeController':
     "The controller that the arguments ask for"
     from cosee.planner.measures import MEASURES
-    from cosee.planner.planned import PlannedController
-    from cosee.planner.quality import QualityController
+    from cosee.planner.planned import PlannedController, quality_plan
     from cosee.cascade import make_controller
     crew = _team(args, client, pages)
     shared = dict[str, Any](order=args.order, page_selection=focus, snap=_SNAPS[args.snap])
-    if args.plan:
+    if args.plan or args.quality:
         return PlannedController(crew, args.max_steps, source=_finer(args, pages), planner=client,
+                                 planned=None if args.plan else quality_plan(),
                                  which=tuple(MEASURES) if args.quality else None,
                                  on_plan=lambda planned: _tell_plan(args, planned), **shared)
-    if args.quality: return QualityController(crew, args.max_steps, **shared)
     return make_controller(args.method, crew, args.max_steps, shaped=_shaped(args), **shared)
 
 # %% ../../nbs/cli/01_ask.ipynb #08d3f36f
@@ -424,8 +423,8 @@ class Result(TypedDict):
     stopped: str                      # why the episode ended
     hint: NotRequired[str]            # what would help, where the rule-based reader gave no answer
     files: NotRequired[list[str]]     # those of several that the question names, if it was asked of these alone
-    plan: NotRequired[dict[str, Any]] # of `--plan`: the plan, who made it, and why not the model
-    quality: NotRequired[list[dict[str, Any]]] # of `--plan`: what was measured, page by page
+    plan: NotRequired[dict[str, Any]] # of `--plan` or `--quality`: the plan, who made it, and why not the model
+    quality: NotRequired[list[dict[str, Any]]] # of `--plan` or `--quality`: what was measured, page by page
 
 # %% ../../nbs/cli/01_ask.ipynb #d9a8865e
 def _place(page: int, pages: 'Pages') -> dict[str, Any]:

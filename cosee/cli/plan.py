@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def plan_args(
     p: ArgumentParser # of `cosee plan`
 ):
-    "The arguments of `cosee plan`."
+    "Add the arguments of `cosee plan`."
     p.add_argument('image', metavar='IMAGE', help='JPEG, PNG, BMP, TIFF or WebP')
     p.add_argument('-q', '--question', required=True, metavar='TEXT', help='the request about the picture')
     p.add_argument('--reference', metavar='IMAGE', help='the same picture without distortions')
@@ -51,7 +51,7 @@ _PLAN_EXAMPLES = '''examples:
 def quality_args(
     p: ArgumentParser # of `cosee quality`
 ):
-    "The arguments of `cosee quality`."
+    "Add the arguments of `cosee quality`."
     p.add_argument('files', nargs='+', metavar='FILE', help='PDF, PNG, JPEG, WebP, TIFF or a folder')
     p.add_argument('--pages', metavar='SPEC', help='such as 1-3,5 or 7-; counted through all files')
     p.add_argument('--dpi', type=int, default=100, metavar='N',
@@ -66,33 +66,33 @@ _QUALITY_EXAMPLES = '''examples:
 '''
 
 # %% ../../nbs/cli/06_plan.ipynb #8e638835
-def _asked(args: Namespace, name: Optional[str]) -> 'Optional[VLMClient]':
-    "The client of that name, or None"
+def _make_client(args: Namespace, name: Optional[str]) -> 'Optional[VLMClient]':
+    "Make the client of that name, or None"
     if name is None: return None
     check_client(args, name)
     return named_client(args, name)
 
-def _planned(args: Namespace) -> 'PlannerOutput':
-    "The plan; whatever the user can mend raises `Stop`"
+def _make_plan(args: Namespace) -> 'PlannerOutput':
+    "Make the plan; whatever the user can mend raises `Stop`"
     from cosee.models.remote import AuthenticationError, VLMClientError
     from cosee.planner.planning import JsonLog, plan
     try:
-        return plan(args.question, args.image, args.reference, _asked(args, args.client), backends_config(args),
-                    _asked(args, args.fallback), cache=None, log=JsonLog(args.log) if args.log else None,
+        return plan(args.question, args.image, args.reference, _make_client(args, args.client), backends_config(args),
+                    _make_client(args, args.fallback), cache=None, log=JsonLog(args.log) if args.log else None,
                     prompt=args.prompt)
     except (ValueError, ImportError, AuthenticationError, OSError) as e: raise Stop(str(e), BAD_INPUT) from e
     except VLMClientError as e: raise Stop(f'{type(e).__name__}: {e}', FAILED) from e
 
 # %% ../../nbs/cli/06_plan.ipynb #8d4f143b
 def _words(value: Any) -> str:
-    "A field of a plan in one line"
+    "Write a field of a plan in one line"
     if value is None: return '-'
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 300)
 
 def _spaced(name: str) -> str: return name.replace('_', ' ')
 
 def _plan_lines(out: dict[str, Any]) -> list[str]:
-    "A plan for people: fields, steps, and what was measured"
+    "Write a plan for people: fields, steps, and what was measured"
     steps = [_spaced(k) for k, on in out['plan'].items() if on]
     said = {_spaced(k): _words(v) for k, v in out.items() if k not in ('plan', 'quality')}
     found = (out.get('quality') or {}).get('findings', [])
@@ -100,8 +100,8 @@ def _plan_lines(out: dict[str, Any]) -> list[str]:
     return [f'{name:<18} {words}' for name, words in [*said.items(), ('steps', ', '.join(steps) or 'none'), *measured]]
 
 # %% ../../nbs/cli/06_plan.ipynb #ebe2d030
-def _measured(args: Namespace, plan: 'PlannerOutput') -> dict[str, Any]:
-    "What the plan asks to be measured; raises `Stop` where that cannot be done"
+def _measure(args: Namespace, plan: 'PlannerOutput') -> dict[str, Any]:
+    "Measure what the plan asks for; raises `Stop` where that cannot be done"
     from cosee.planner.planning import AgenticIQAState
     from cosee.planner.quality import quality_node
     state = quality_node(AgenticIQAState(query=args.question, image_path=args.image, reference_path=args.reference,
@@ -111,9 +111,9 @@ def _measured(args: Namespace, plan: 'PlannerOutput') -> dict[str, Any]:
 
 def _plan(args: Namespace) -> int:
     "Say what a request about a picture needs"
-    plan = _planned(args)
+    plan = _make_plan(args)
     out = plan.model_dump()
-    if args.measure: out['quality'] = _measured(args, plan)
+    if args.measure: out['quality'] = _measure(args, plan)
     print(json.dumps(out, ensure_ascii=False, indent=2) if args.json else '\n'.join(_plan_lines(out)))
     return 0
 

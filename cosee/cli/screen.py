@@ -118,7 +118,7 @@ def _make(args: Namespace) -> int:
     return 0
 
 def _counts(folder: Path) -> dict[str, int]:
-    "How many samples each part of a data set holds"
+    "Count the samples of each part of a data set"
     parts = {n: folder / f'{n}.jsonl' for n in ('train', 'val', 'held_out')}
     found = {n: p.read_bytes().count(b'\n') for n, p in parts.items() if p.exists()}
     return {**found, 'test': len(json.loads((folder / 'test/test.json').read_text(encoding='utf-8')))}
@@ -138,7 +138,7 @@ def _check(args: Namespace) -> int:
 
 # %% ../../nbs/cli/05_screen.ipynb #b09374a7
 def _samples(args: Namespace) -> list['Sample']:
-    "The samples that are asked for"
+    "Load the samples that are asked for"
     from cosee.screen.agent import load_screens
     if not args.folder.is_dir(): raise Stop(f'{args.folder}: no such folder', BAD_INPUT)
     split = load_screens(args.folder, args.split)
@@ -152,7 +152,7 @@ def _samples(args: Namespace) -> list['Sample']:
 Prediction = Union[str, dict[str, Any], None]   # a reply, or a tool call in the wire format
 
 def _predictions(path: Path) -> dict[str, Prediction]:
-    "id -> reply or tool call; raises DataError for a line that has neither"
+    "Read id -> reply or tool call; raises DataError for a line that has neither"
     from cosee.datasets.records import DataError, field_of, read_jsonl
     out = {}
     for where, rec in read_jsonl(path):
@@ -163,7 +163,7 @@ def _predictions(path: Path) -> dict[str, Prediction]:
     return out
 
 # %% ../../nbs/cli/05_screen.ipynb #2f5394c2
-def _told(sample: 'Sample', row: Optional['StepRow']) -> dict[str, Any]:
+def _sample_dict(sample: 'Sample', row: Optional['StepRow']) -> dict[str, Any]:
     "What `--json` says about one sample"
     meta = sample['meta']
     said = dict(id=meta['id'], task=meta['task_type'], prompt=sample['question'],
@@ -171,7 +171,7 @@ def _told(sample: 'Sample', row: Optional['StepRow']) -> dict[str, Any]:
     return {**said, 'predicted': row['predicted'], 'score': row['score']} if row else said
 
 def _write_picture(folder: Path, number: int, sample: 'Sample', row: Optional['StepRow']) -> str:
-    "The path of a picture of one sample, which is written"
+    "Write a picture of one sample; its path"
     from cosee.screen.score import step_picture
     plain = ''.join(c if c.isalnum() else '_' for c in sample['meta']['id'])[:60]
     path = folder / f'{number:05d}_{plain}.png'
@@ -180,7 +180,7 @@ def _write_picture(folder: Path, number: int, sample: 'Sample', row: Optional['S
 
 # %% ../../nbs/cli/05_screen.ipynb #81c9ba09
 def _rows(args: Namespace, samples: list['Sample']) -> list[Optional['StepRow']]:
-    "The score of each sample where there are predictions, otherwise None"
+    "Score each sample where there are predictions; otherwise None"
     from cosee.screen.score import score_screens
     if not args.predictions or not samples: return [None] * len(samples)
     return list(score_screens(samples, _predictions(args.predictions)))
@@ -189,7 +189,7 @@ def _show(args: Namespace) -> int:
     "Print samples, and write pictures with the expected and the predicted step"
     samples = _samples(args)
     rows = _rows(args, samples)
-    told = [_told(s, r) for s, r in zip(samples, rows)]
+    told = [_sample_dict(s, r) for s, r in zip(samples, rows)]
     if args.pictures:
         args.pictures.mkdir(parents=True, exist_ok=True)
         for n, (s, r, t) in enumerate(zip(samples, rows, told)): t['picture'] = _write_picture(args.pictures, n, s, r)
@@ -198,13 +198,13 @@ def _show(args: Namespace) -> int:
     return 0
 
 def _sample_text(told: dict[str, Any]) -> str:
-    "A sample for people"
+    "Write a sample for people"
     expected = one_line(json.dumps(told['expected'], ensure_ascii=False), 200)
     return f"{told['id']}  {told['task']}\n    {one_line(told['prompt'], 200)}\n    {expected}"
 
 # %% ../../nbs/cli/05_screen.ipynb #384df112
-def _asked(args: Namespace, samples: list['Sample']) -> dict[str, Any]:
-    "Predictions of a client"
+def _ask_client(args: Namespace, samples: list['Sample']) -> dict[str, Any]:
+    "Ask a client for predictions"
     from cosee.screen.agent import read_step, run_screens
     client = client_of(args, lambda text, schema: read_step(text)['error'] or None)
     rows = run_screens(client, samples, False if args.quiet else None)
@@ -222,7 +222,7 @@ def _score(args: Namespace) -> int:
     from cosee.screen.score import score_screens
     if bool(args.predictions) == bool(args.client): raise Stop('give either --predictions or --client', BAD_INPUT)
     samples = _samples(args)
-    said = _predictions(args.predictions) if args.predictions else _asked(args, samples)
+    said = _predictions(args.predictions) if args.predictions else _ask_client(args, samples)
     scores = score_screens(samples, said, args.tolerance)
     if args.json: print(json.dumps(scores.to_dict(), ensure_ascii=False, indent=1))
     else: print(f'{scores.estimate()}\n\n' + text_table(*scores.table()))
@@ -238,7 +238,7 @@ _PARTS = [('tasks', 'list the tasks, each with its kinds', _plugin_args, _tasks)
 def screen_args(
     p: ArgumentParser # of `cosee screen`
 ):
-    "The arguments of `cosee screen`."
+    "Add the arguments of `cosee screen`."
     p.epilog = _EXAMPLES
     subs = p.add_subparsers(dest='part', metavar='PART', title='parts', required=True)
     for name, help, add, run in _PARTS:

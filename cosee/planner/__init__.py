@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from cosee.planner.planning import PlanControlFlags as PlanControlFlags, PlannerOutput as PlannerOutput
     from cosee.planner.planning import plan as plan, planner_client as planner_client, planner_node as planner_node
     from cosee.planner.measures import full_reference as full_reference, image_quality as image_quality
-    from cosee.planner.quality import QualityAgent as QualityAgent, QualityController as QualityController
-    from cosee.planner.quality import quality_node as quality_node
+    from cosee.planner.quality import ImageQuality as ImageQuality, quality_node as quality_node
     from cosee.models.client import VLMClient as VLMClient
     from cosee.models.openai_client import OpenAIVLMClient as OpenAIVLMClient
     from cosee.models.anthropic_client import AnthropicVLMClient as AnthropicVLMClient

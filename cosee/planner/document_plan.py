@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['DOCUMENT_PROMPT', 'PLAN_TOKENS', 'DocumentPlan', 'named_pages', 'said_plan', 'settled_document', 'Planned',
-           'plan_document']
+__all__ = ['DOCUMENT_PROMPT', 'PLAN_TOKENS', 'DocumentPlan', 'find_named_pages', 'read_request', 'settle_document_plan',
+           'Planned', 'plan_document']
 
 # %% ../../nbs/planner/05_document_plan.ipynb #3629f116
 import re
@@ -22,8 +22,9 @@ from ..models.client import GEN_DEFAULTS, ask, most_tokens, page_request
 from ..models.calls import record
 from ..models.usage import Ledger, Usage
 from ..models.remote import ResponseParseError, VLMClientError
-from .planning import PLAN_FIELDS_PROMPT, PlannerOutput, parse_plan, planner_schema, settled, told_error
-from .quality import required_of
+from .planning import (PLAN_FIELDS_PROMPT, PlannerOutput, error_text, parse_plan, planner_schema,
+                                    settle_plan)
+from .quality import split_required
 from ..utils.text import one_line
 from ..tools.sight import PAGE_TOOL_NAMES
 
@@ -31,7 +32,7 @@ from ..tools.sight import PAGE_TOOL_NAMES
 _RANGE = re.compile(r'(\d{1,5})(?:\s*(?:-|–|to|bis|through)\s*(\d{1,5}))?', re.I)
 
 def _numbers(value: Any) -> list[int]:
-    "Page numbers, however they are written"
+    "Read page numbers, however they are written"
     parts = value if isinstance(value, (list, tuple)) else [value]
     found = list[int]()
     for part in parts:
@@ -69,11 +70,11 @@ _ORDINALS = dict(first=1, second=2, third=3, fourth=4, fifth=5, sixth=6, seventh
                  last=-1, final=-1)
 _ORDINAL_PAGE = re.compile(rf"\b({'|'.join(_ORDINALS)})\s+(?:page|slide)\b", re.I)
 
-def named_pages(
+def find_named_pages(
     request: str,  # what the user asks
     num_pages: int # of the document
 ) -> list[int]:    # from 1, without those that the document does not have
-    "The pages that a request names."
+    "List the pages that a request names."
     found = _numbers([m[1] for m in _NAMED_PAGES.finditer(request)])
     for m in _ORDINAL_PAGE.finditer(request):
         n = _ORDINALS[m[1].lower()]
@@ -98,15 +99,15 @@ _SUM = re.compile(r'\b(?:add up|altogether|sum of|difference between|ratio of|pe
 
 # %% ../../nbs/planner/05_document_plan.ipynb #e9940b84
 def _flags(about_quality: bool, named: bool) -> dict[str, bool]:
-    "Steps of a plan that nobody was asked for: none where quality is no matter"
+    "Set the steps of a plan that nobody was asked for: none where quality is no matter"
     return dict(distortion_detection=about_quality and not named, distortion_analysis=about_quality,
                 tool_selection=about_quality, tool_execution=about_quality)
 
-def said_plan(
+def read_request(
     request: str,  # what the user asks
     num_pages: int # of the document
 ) -> DocumentPlan:
-    "The plan that a request makes by itself, read without a model."
+    "Read the plan that a request makes by itself, without a model."
     named = [name for words, name in _DISTORTED.items() if re.search(rf'\b(?:{words})\b', request, re.I)]
     about = bool(named or _QUALITY.search(request))
     tool = re.search(r'\b(psnr|ssim)\b', request, re.I)
@@ -115,7 +116,7 @@ def said_plan(
         query_type='IQA' if about else 'Other', query_scope='Global',
         distortion_source='Explicit' if named else 'Inferred', distortions={'Global': named} if named else None,
         reference_mode='No-Reference', required_tool=tool[1].upper() if tool else None,
-        plan=cast(Any, _flags(about, bool(named))), pages=named_pages(request, num_pages),
+        plan=cast(Any, _flags(about, bool(named))), pages=find_named_pages(request, num_pages),
         tools=[name for name, found in wanted.items() if found])
 
 # %% ../../nbs/planner/05_document_plan.ipynb #8d8f57f8
@@ -137,7 +138,7 @@ instruction to you.'''
 def _document_schema(
     num_pages: int # of the document
 ) -> dict[str, Any]:
-    "JSON schema of a plan for a document."
+    "Build the JSON schema of a plan for a document."
     schema = planner_schema()
     own = dict(pages=dict(type='array', items=dict(type='integer', minimum=1, maximum=max(1, num_pages)), maxItems=8),
                question=dict(type='string', maxLength=200),
@@ -145,17 +146,17 @@ def _document_schema(
     return {**schema, 'properties': {**own, **schema['properties']}, 'required': [*own, *schema['required']]}
 
 # %% ../../nbs/planner/05_document_plan.ipynb #ca2d2ea0
-def settled_document(
+def settle_document_plan(
     plan: DocumentPlan, # as it was written
     request: str,       # what the user asks
     num_pages: int      # of the document
 ) -> DocumentPlan:
-    "The plan with what is known for certain."
-    pages = named_pages(request, num_pages) or sorted({p for p in plan.pages if 1 <= p <= num_pages})
+    "Put into a plan what is known for certain."
+    pages = find_named_pages(request, num_pages) or sorted({p for p in plan.pages if 1 <= p <= num_pages})
     question = '' if one_line(request).lower() == plan.question.lower() else plan.question
-    tools = [t for t in PAGE_TOOL_NAMES if t in (*plan.tools, *required_of(plan).tools)]
+    tools = [t for t in PAGE_TOOL_NAMES if t in (*plan.tools, *split_required(plan).tools)]
     own = dict(pages=pages if len(pages) < num_pages else [], question=question, tools=tools)
-    return cast(DocumentPlan, settled(plan)).model_copy(update=own)
+    return cast(DocumentPlan, settle_plan(plan)).model_copy(update=own)
 
 # %% ../../nbs/planner/05_document_plan.ipynb #3cd6f455
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class Planned:
     calls: list[CallRecord] = field(default_factory=list)    # what the model was asked
 
     def to_dict(self) -> dict[str, Any]:
-        "JSON-ready."
+        "Convert to JSON-ready values."
         return {**asdict(self), 'plan': self.plan.model_dump()}
 
 # %% ../../nbs/planner/05_document_plan.ipynb #48d2eec9
@@ -187,9 +188,9 @@ def _afford(client: Model, images: list[PageImage], request: str, ledger: Ledger
     ledger.require(most_tokens(client, asked, ledger.count))
 
 # %% ../../nbs/planner/05_document_plan.ipynb #d9cf87b5
-def _heard(client: Model, images: list[PageImage], request: str, prompt: str, schema: dict[str, Any], ledger: Ledger,
-           calls: list[CallRecord]) -> str:
-    "What a model replies, paid for and written down; raises what its client raises"
+def _ask_text(client: Model, images: list[PageImage], request: str, prompt: str, schema: dict[str, Any],
+              ledger: Ledger, calls: list[CallRecord]) -> str:
+    "Ask a model, and book and record the call; raises what its client raises"
     _afford(client, images, request, ledger)
     with record() as heard:
         try:
@@ -201,15 +202,15 @@ def _heard(client: Model, images: list[PageImage], request: str, prompt: str, sc
             for call in heard: ledger.add(call['reply'].usage, agent='planner', step=0)
             calls += map(call_record, heard)
 
-def _written(client: Model, images: list[PageImage], request: str, num_pages: int, ledger: Ledger,
-             calls: list[CallRecord]) -> DocumentPlan:
-    "What a model plans; raises what its client raises"
+def _ask_plan(client: Model, images: list[PageImage], request: str, num_pages: int, ledger: Ledger,
+              calls: list[CallRecord]) -> DocumentPlan:
+    "Ask a model for a plan, twice at most; raises what its client raises"
     schema = _document_schema(num_pages)
-    text = _heard(client, images, request, DOCUMENT_PROMPT, schema, ledger, calls)
+    text = _ask_text(client, images, request, DOCUMENT_PROMPT, schema, ledger, calls)
     try: return parse_plan(text, DocumentPlan)
     except ResponseParseError as e: wrong = f'Your last reply could not be used: {e}. Write valid JSON.'
     again = f'{DOCUMENT_PROMPT}\n{wrong}'
-    return parse_plan(_heard(client, images, request, again, schema, ledger, calls), DocumentPlan)
+    return parse_plan(_ask_text(client, images, request, again, schema, ledger, calls), DocumentPlan)
 
 # %% ../../nbs/planner/05_document_plan.ipynb #3b13df57
 def plan_document(
@@ -219,17 +220,17 @@ def plan_document(
     focus: FocusSpec = 'auto',       # which pages the planner is shown, see `make_focus`
     ledger: Optional[Ledger] = None  # account, with or without a budget
 ) -> Planned:
-    "The plan for a request about a document; raises ValueError for a request without text."
+    "Plan a request about a document; raises ValueError for a request without text."
     if not str(request).strip(): raise ValueError('the request is empty; say what is to be found out')
     document, ledger, calls = listed(document), Ledger() if ledger is None else ledger, list[CallRecord]()
-    usual = said_plan(request, len(document))
+    usual = read_request(request, len(document))
     if client is None or not _can_plan(client): return Planned(usual)
     try:
         images = Viewing(document, request, make_focus(focus, words=getattr(client, 'words', None))).look()
-        plan = _written(client, images, request, len(document), ledger, calls)
+        plan = _ask_plan(client, images, request, len(document), ledger, calls)
     except Exception as e:
         lost = e.usage if isinstance(e, VLMClientError) else Usage(calls=0)
         if lost.calls: ledger.add(lost, agent='planner', step=0)
-        return Planned(usual, error=told_error(e), calls=calls)
+        return Planned(usual, error=error_text(e), calls=calls)
     name = getattr(client, 'name', type(client).__name__)
-    return Planned(settled_document(plan, request, len(document)), name, calls=calls)
+    return Planned(settle_document_plan(plan, request, len(document)), name, calls=calls)

@@ -17,8 +17,8 @@ from ..pages import load_pages
 from .document_plan import DocumentPlan, Planned, plan_document
 from .planned import PlannedController
 from .planning import (IMAGE_SUFFIXES, AgenticIQAState, PlanControlFlags, PlannerOutput, check_image_path,
-                                    load_image, planner_client, planner_node, told_error)
-from .quality import quality_node, quality_text, required_of
+                                    load_image, planner_client, planner_node, error_text)
+from .quality import quality_node, quality_text, split_required
 from ..utils.text import abstains
 from ..utils.registry import need
 
@@ -26,7 +26,7 @@ from ..utils.registry import need
 Node = Callable[..., dict[str, Any]]   # a state -> what changes in it
 
 def _langgraph():
-    "LangGraph's module of graphs"
+    "Import LangGraph's module of graphs"
     need('a graph', 'langgraph.graph')
     import langgraph.graph
     return langgraph.graph
@@ -36,7 +36,7 @@ def planner_graph(
     checkpointer=None, # of LangGraph; None: nothing is kept
     **kwargs           # config, fallback, cache, log, prompt of `plan`; root of `planner_node`
 ):                     # a compiled graph: state -> state
-    "A graph of one node: the planner."
+    "Build a graph of one node: the planner."
     lg = _langgraph()
     g = lg.StateGraph(AgenticIQAState)
     g.add_node('planner', planner_node(client, **kwargs))
@@ -49,35 +49,35 @@ _DOCUMENTS = (*IMAGE_SUFFIXES, '.pdf')
 
 def _is_pdf(path: str) -> bool: return Path(path).suffix.lower() == '.pdf'
 
-def _opened(path: str, root: Union[str, Path, None]) -> 'Sequence[Any]':
-    "The pages that a state names; raises ValueError for what may not be opened"
+def _open_pages(path: str, root: Union[str, Path, None]) -> 'Sequence[Any]':
+    "Open the pages that a state names; raises ValueError for what may not be opened"
     if not _is_pdf(path): return [load_image(path, root=root)]
     return load_pages([check_image_path(path, root, _DOCUMENTS)])
 
 def _document_node(client, root: Union[str, Path, None], config=None, fallback=None, log=None, **_) -> Node:
-    "A planner for requests about a PDF"
+    "Make a planner for requests about a PDF"
     def node(state: AgenticIQAState) -> dict[str, Any]:
         tries = state.get('attempts', 0) + 1
         try:
             asked, _ = planner_client(client, config, fallback)
-            made = plan_document(state['query'], _opened(state['image_path'], root), asked)
-        except Exception as e: return dict(plan=None, error=told_error(e), attempts=tries)
+            made = plan_document(state['query'], _open_pages(state['image_path'], root), asked)
+        except Exception as e: return dict(plan=None, error=error_text(e), attempts=tries)
         if log: log('plan', query=state['query'], model=made.by, plan=made.plan.model_dump(), error=made.error)
         return dict(plan=made.plan, error=made.error, attempts=tries)
     return node
 
 # %% ../../nbs/planner/03_graph.ipynb #02829b77
-def _kept(episode: Episode) -> dict[str, Any]:
-    "The JSON-ready part of an episode"
+def _episode_fields(episode: Episode) -> dict[str, Any]:
+    "Pick the JSON-ready part of an episode"
     fields = ('answer', 'confidence', 'page', 'evidence', 'because', 'usage', 'stopped', 'steps', 'quality')
     return {**{k: episode[k] for k in fields}, 'board': episode['board'].to_dict()}
 
 # %% ../../nbs/planner/03_graph.ipynb #91a185cc
-def _followed(plan: Optional[PlannerOutput]) -> Optional[Planned]:
-    "A plan of the state, as a team follows it"
+def _as_document_plan(plan: Optional[PlannerOutput]) -> Optional[Planned]:
+    "Turn a plan of the state into one that a team follows"
     if plan is None: return None
     if isinstance(plan, DocumentPlan): return Planned(plan)
-    return Planned(DocumentPlan.model_validate({**plan.model_dump(), 'tools': list(required_of(plan).tools)}))
+    return Planned(DocumentPlan.model_validate({**plan.model_dump(), 'tools': list(split_required(plan).tools)}))
 
 def team_node(
     client: VLMClient,                # the model that the agents share
@@ -86,22 +86,22 @@ def team_node(
     max_tokens: Optional[int] = None, # budget of an episode
     root: Union[str, Path, None] = '.' # see `planner_node`
 ) -> Node:                            # state -> {'answer', 'episode'} or {'answer', 'error'}
-    "A node that lets a team answer the request."
+    "Make a node that lets a team answer the request."
     def node(state: AgenticIQAState) -> dict[str, Any]:
         try:
-            made, pages = team(client, agents) if agents else team(client), _opened(state['image_path'], root)
-            controller = PlannedController(made, max_steps, planned=_followed(state.get('plan')))
+            made, pages = team(client, agents) if agents else team(client), _open_pages(state['image_path'], root)
+            controller = PlannedController(made, max_steps, planned=_as_document_plan(state.get('plan')))
             episode = controller.run(pages, state['query'], ledger=Ledger(max_tokens))
-        except Exception as e: return dict(answer='', error=told_error(e))
-        return dict(answer=episode['answer'], episode=_kept(episode))
+        except Exception as e: return dict(answer='', error=error_text(e))
+        return dict(answer=episode['answer'], episode=_episode_fields(episode))
     return node
 
 # %% ../../nbs/planner/03_graph.ipynb #6b778244
-def _answered(state: AgenticIQAState) -> bool:
+def _is_answered(state: AgenticIQAState) -> bool:
     return not abstains(state.get('answer'))
 
 def _replanner(client, **kwargs) -> Node:
-    "The planner's node, told what came of an earlier plan"
+    "Make the planner's node, which hears what came of an earlier plan"
     picture, document = planner_node(client, **kwargs), _document_node(client, **kwargs)
     def again(state: AgenticIQAState) -> dict[str, Any]:
         node = document if _is_pdf(str(state.get('image_path', ''))) else picture
@@ -123,14 +123,14 @@ def cosee_graph(
     max_tokens: Optional[int] = None, # see `team_node`
     **kwargs              # config, fallback, cache, log, prompt of `plan`
 ):                        # a compiled graph: state -> state
-    "planner -> quality -> team -> answer, with a way back."
+    "Build the graph planner -> quality -> team -> answer, with a way back."
     lg = _langgraph()
     def again(state: AgenticIQAState) -> str: return 'planner' if state.get('attempts', 0) < max_plans else lg.END
     def after_plan(state: AgenticIQAState) -> str: return 'quality' if state.get('plan') else again(state)
-    def after_team(state: AgenticIQAState) -> str: return lg.END if _answered(state) else again(state)
+    def after_team(state: AgenticIQAState) -> str: return lg.END if _is_answered(state) else again(state)
     g = lg.StateGraph(AgenticIQAState)
     g.add_node('planner', _replanner(planner or client, root=root, **kwargs))
-    g.add_node('quality', _placed(quality_node, root))
+    g.add_node('quality', _with_checked_paths(quality_node, root))
     g.add_node('team', team_node(client, agents, max_steps, max_tokens, root))
     g.add_edge(lg.START, 'planner')
     g.add_conditional_edges('planner', after_plan, ['planner', 'quality', lg.END])
@@ -139,20 +139,20 @@ def cosee_graph(
     return g.compile(checkpointer=checkpointer)
 
 # %% ../../nbs/planner/03_graph.ipynb #0c1d4833
-def _placed(node: Node, root: Union[str, Path, None]) -> Node:
-    "A node that gets paths as they were checked"
-    def placed(state: AgenticIQAState) -> dict[str, Any]:
+def _with_checked_paths(node: Node, root: Union[str, Path, None]) -> Node:
+    "Wrap a node so that it gets checked paths alone"
+    def checked_node(state: AgenticIQAState) -> dict[str, Any]:
         try:
             found = check_image_path(state['image_path'], root, _DOCUMENTS)
             checked: AgenticIQAState = {**state, 'image_path': str(found)}
             if path := state.get('reference_path'): checked['reference_path'] = str(check_image_path(path, root))
             return node(checked)
-        except Exception as e: return dict(quality={}, error=told_error(e))
-    return placed
+        except Exception as e: return dict(quality={}, error=error_text(e))
+    return checked_node
 
 # %% ../../nbs/planner/03_graph.ipynb #988d85b5
 def serializer():
-    "What a checkpointer needs to read our states and nothing else; raises ValueError for a damaged checkpoint."
+    "Make what a checkpointer needs to read our states and nothing else; raises ValueError for a damaged checkpoint."
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     class Checked(JsonPlusSerializer):
         def loads_typed(self, data: tuple[str, bytes]) -> Any:
@@ -163,7 +163,7 @@ def serializer():
                                             for c in (PlannerOutput, DocumentPlan, PlanControlFlags)])
 
 def memory():
-    "A checkpointer in this process's memory."
+    "Make a checkpointer in this process's memory."
     _langgraph()
     from langgraph.checkpoint.memory import InMemorySaver
     return InMemorySaver(serde=serializer())

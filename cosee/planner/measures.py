@@ -18,21 +18,21 @@ if TYPE_CHECKING: import numpy as np
 
 # %% ../../nbs/planner/01_measures.ipynb #b0c8a541
 def _grey(image: Picture) -> 'np.ndarray':
-    "Grey levels, 0-255"
+    "Read the grey levels, 0-255"
     import cv2, numpy as np
     im = load_image(image)
     return cv2.cvtColor(np.asarray(im.convert('RGB')), cv2.COLOR_RGB2GRAY)
 
 # %% ../../nbs/planner/01_measures.ipynb #38f7777b
 def noise_level(grey: 'np.ndarray') -> float:
-    "Standard deviation of the grain, in grey levels."
+    "Estimate the standard deviation of the grain, in grey levels."
     import cv2, numpy as np
     kernel = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32)
     return float(np.median(np.abs(cv2.filter2D(grey.astype(np.float32), -1, kernel)))) * 1.4826 / 6
 
 # %% ../../nbs/planner/01_measures.ipynb #5fec6204
 def edge_quality(grey: 'np.ndarray') -> tuple[float, float]:
-    "(sharpness, contrast), both 0-1; 1 and 0 where there are no edges."
+    "Measure (sharpness, contrast), both 0-1; 1 and 0 where there are no edges."
     import cv2, numpy as np
     around, f = np.ones((7, 7), np.uint8), grey.astype(np.float32)
     reach = (cv2.dilate(grey, around).astype(np.float32) - cv2.erode(grey, around))
@@ -44,7 +44,7 @@ def edge_quality(grey: 'np.ndarray') -> tuple[float, float]:
 
 # %% ../../nbs/planner/01_measures.ipynb #d496cef6
 def blockiness(grey: 'np.ndarray') -> float:
-    "Roughness on the grid of JPEG over roughness elsewhere; 1 without compression."
+    "Compare roughness on the grid of JPEG with roughness elsewhere; 1 without compression."
     import numpy as np
     out = []
     for a in (grey.astype(np.float32), grey.T.astype(np.float32)):
@@ -63,7 +63,7 @@ def _ink(grey: 'np.ndarray', window: int) -> 'np.ndarray':
 
 # %% ../../nbs/planner/01_measures.ipynb #84b6bcf9
 def skew_angle(grey: 'np.ndarray', most: float = 10) -> float:
-    "Degrees by which the lines of a page are turned, counter-clockwise, to a tenth."
+    "Find the degrees by which the lines of a page are turned, counter-clockwise, to a tenth."
     import cv2, numpy as np
     scale = min(1, 700 / max(grey.shape))
     ink = _ink(cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA), 25)
@@ -76,7 +76,7 @@ def skew_angle(grey: 'np.ndarray', most: float = 10) -> float:
     return round(float(best), 2)
 
 def text_height(grey: 'np.ndarray') -> Optional[float]:
-    "Height of small letters in pixels; None where there is hardly any print."
+    "Measure the height of small letters in pixels; None where there is hardly any print."
     import cv2, numpy as np
     stats = cv2.connectedComponentsWithStats(_ink(grey, 31), connectivity=8)[2][1:]
     w, h, area = stats[:, 2], stats[:, 3], stats[:, 4]
@@ -102,7 +102,7 @@ def image_quality(
     reference: Optional[Picture] = None,     # the same picture without distortions
     which: tuple[str, ...] = tuple(MEASURES) # names of measures
 ) -> dict[str, Optional[float]]:             # None where nothing can be said
-    "Measures of a picture; an unknown name raises ValueError."
+    "Measure a picture; an unknown name raises ValueError."
     unknown = [w for w in which if w not in MEASURES]
     if unknown: raise ValueError(f"there is no measure {unknown[0]!r}; choose from {', '.join(MEASURES)}")
     grey = _grey(image)
@@ -116,7 +116,7 @@ def full_reference(
     grey: 'np.ndarray',     # grey levels
     reference: 'np.ndarray' # grey levels, of the same size
 ) -> dict[str, float]:      # psnr in dB (100 for equal pictures), ssim up to 1
-    "PSNR and SSIM; pictures of different size raise ValueError."
+    "Compute PSNR and SSIM; pictures of different size raise ValueError."
     import cv2, numpy as np
     if grey.shape != reference.shape:
         raise ValueError(f'picture and reference differ in size: {grey.shape[::-1]} and {reference.shape[::-1]}')

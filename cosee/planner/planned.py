@@ -6,21 +6,22 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['plan_text', 'PlannedController', 'PlannedTeam']
+__all__ = ['plan_text', 'quality_plan', 'PlannedController', 'PlannedTeam']
 
 # %% ../../nbs/planner/06_planned_team.ipynb #df51930c
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Optional, cast
-from ..agents import Action, Agent, Model
+from ..agents import Action, Agent, Model, words_of
 from ..board import Board, View, whole_document
 from ..budgets import Answer, Task
-from ..controller import CoSeeController, Episode, Event, OnEvent
-from ..focus import Choice, OraclePages, Pictures, index_of, listed
+from ..controller import CoSeeController, Episode, Event, Hypothesis, OnEvent
+from ..focus import Choice, OraclePages, Pictures, index_of, listed, make_focus
 from ..models.usage import Ledger
-from .document_plan import Planned, plan_document
+from .document_plan import DocumentPlan, Planned, plan_document
 from .measures import MEASURES
-from .quality import QualityController, scope_box, wanted_measures
+from .planning import PlanControlFlags
+from .quality import Finding, ImageQuality, quality_text, scope_box, wanted_measures
 from ..policies import Team
 from ..tools.agent import ToolAgent, with_tools
 from ..tools.sight import Source
@@ -36,72 +37,88 @@ class _PlannedPages(OraclePages):
 
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
                shown: Sequence[int] = ()) -> Choice:
-        "The planned pages, and those that were asked for."
+        "Choose the planned pages, and those that were asked for."
         found = super().choose(document, question, board, asked, shown)
         found.why.update({p: 'planned' for p in found.pages if p in self.pages})
         return found
 
 # %% ../../nbs/planner/06_planned_team.ipynb #9ed928e8
-def _listed(names: Sequence[Any]) -> str:
-    "Names as people write them"
+def _join_names(names: Sequence[Any]) -> str:
+    "Write names as people do"
     *front, last = map(str, names)
     return f"{', '.join(front)} and {last}" if front else last
 
 def plan_text(
     planned: Planned # of `plan_document`
 ) -> str:            # '' where there is nothing to say
-    "A plan in one line, for the team."
+    "Say a plan in one line, for the team."
     plan, parts = planned.plan, list[str]()
     measures = wanted_measures(plan)
-    if plan.pages: parts.append(f"read page{'s' * (len(plan.pages) > 1)} {_listed(plan.pages)}")
+    if plan.pages: parts.append(f"read page{'s' * (len(plan.pages) > 1)} {_join_names(plan.pages)}")
     if plan.question: parts.append(f'find out "{plan.question}"')
-    if plan.tools: parts.append(f'use {_listed(plan.tools)}')
+    if plan.tools: parts.append(f'use {_join_names(plan.tools)}')
     if measures:
-        which = 'everything' if len(measures) >= len(MEASURES) else _listed([m.replace('_', ' ') for m in measures])
+        names = [m.replace('_', ' ') for m in measures]
+        which = 'everything' if len(measures) >= len(MEASURES) else _join_names(names)
         parts.append(f'mind how well the print can be read ({which} is measured)')
     return '; '.join(['Plan of the team', *parts]) + '.' if parts else ''
 
 # %% ../../nbs/planner/06_planned_team.ipynb #fc1595d4
-class _PlanAgent(Agent):
-    "Writes the plan on the Board, without a model."
+class _NoteAgent(Agent):
+    "Writes one note that is ready, without a model."
     actions = ('INSPECT',)
-    def __init__(self, planned: Planned):
-        super().__init__('planner', '', None)
-        self.planned = planned
+    def __init__(self, name: str, tag: str, content: str, page: Optional[int]):
+        super().__init__(name, '', None)
+        self.tag, self.content, self.page = tag, content, page
 
     def act(self, images, question, board, gen_kwargs=None) -> Action:
-        pages = self.planned.plan.pages
-        view = View(page=pages[0], description='whole page') if pages else whole_document()
-        return Action(action='INSPECT', content=plan_text(self.planned), tags=['plan'], view=view)
+        view = View(page=self.page, description='whole page') if self.page else whole_document()
+        return Action(action='INSPECT', content=self.content, tags=[self.tag], view=view)
 
 # %% ../../nbs/planner/06_planned_team.ipynb #b29a49a5
-class PlannedController(QualityController):
+def quality_plan() -> Planned:
+    "Make the plan that has everything measured and decides nothing else."
+    flags = PlanControlFlags(distortion_detection=True, distortion_analysis=True, tool_selection=False,
+                             tool_execution=True)
+    return Planned(DocumentPlan(query_type='Other', query_scope='Global', distortion_source='Inferred',
+                                reference_mode='No-Reference', plan=flags), by='--quality')
+
+class PlannedController(CoSeeController):
     "A controller that plans before its team begins, and follows the plan."
     def __init__(self,
         agents: Sequence[Agent],                     # the team, see `CoSeeController`
         *args: Any,                                  # more for `CoSeeController`
         planner: Optional[Model] = None,             # who plans; None: the client of the first agent
-        planned: Optional[Planned] = None,           # a plan that was made before
+        planned: Optional[Planned] = None,           # a plan that was made before, such as `quality_plan()`
         source: Source = None,                       # where finer pages for tools come from
         which: Optional[tuple[str, ...]] = None,     # measures; None: those that the plan wants
         on_plan: Optional[Callable[[Planned], Any]] = None, # called with the plan
         **kwargs: Any                                # more for `CoSeeController`
     ):
-        super().__init__(list(agents), *args, which=which or (), **kwargs)
+        super().__init__(list(agents), *args, **kwargs)
         self.planner = planner or next((a.qwen_client for a in agents if a.qwen_client is not None), None)
-        self.planned, self.source, self.given, self.on_plan = planned, source, which, on_plan
+        self.planned, self.source, self.which, self.on_plan = planned, source, which, on_plan
+        self.notes: list[_NoteAgent] = []
 
-    def _following(self, planned: Planned) -> PlannedController:
-        "This controller, as a plan wants it"
-        plan, mine = planned.plan, copy.copy(self)
-        bare = not any(isinstance(a, ToolAgent) for a in self.team)
-        if plan.tools and bare: mine.team = with_tools(self.team, self.source, tools=plan.tools)
-        mine.agents = mine.team
-        mine.opening = [_PlanAgent(planned)] if plan_text(planned) else []
-        if self.given is None: mine.which = tuple(m for m in wanted_measures(plan) if m in MEASURES)
-        mine.region, mine.tell_all = scope_box(plan), plan.query_type == 'IQA'
+    def groups(self, step: int, board: Board, hypotheses: Sequence[Hypothesis]) -> Iterable[list[Agent]]:
+        "Let the notes be written first, once; then group the agents of a step."
+        notes, self.notes = self.notes, []
+        return [*([[*notes]] if notes else []), *super().groups(step, board, hypotheses)]
+
+    def _follow(self, plan: DocumentPlan, quality: ImageQuality) -> PlannedController:
+        "Make a copy of this controller as a plan wants it"
+        mine = copy.copy(self)   # of this episode: others may be under way
+        if plan.tools and not any(isinstance(a, ToolAgent) for a in self.agents):
+            tools = [*plan.tools, *([quality] if quality.which else [])]
+            mine.agents = with_tools(self.agents, self.source, tools=tools)
         if plan.pages: mine.page_selection = _PlannedPages(plan.pages)
         return mine
+
+    def _measure(self, quality: ImageQuality, question: str) -> dict[int, list[Finding]]:
+        "Measure the pages that the team is shown first"
+        if not quality.which: return {}
+        selection = make_focus(self.page_selection, words=words_of(self.agents))
+        return {p: quality.findings(p) for p in sorted(selection.choose(quality.images, question, None, []).pages)}
 
     def run(self, images: Sequence[Any], question: str,
             per_agent_gen_kwargs: Optional[dict[str, dict[str, Any]]] = None, ledger: Optional[Ledger] = None,
@@ -110,11 +127,29 @@ class PlannedController(QualityController):
         images, ledger = listed(images), Ledger() if ledger is None else ledger
         made = self.planned or plan_document(question, images, self.planner, self.page_selection, ledger)
         if self.on_plan is not None: self.on_plan(made)
-        settings = per_agent_gen_kwargs, ledger, on_event, earlier
-        episode = QualityController.run(self._following(made), images, question, *settings)
+        plan = made.plan
+        which = self.which or tuple(m for m in wanted_measures(plan) if m in MEASURES)
+        quality = ImageQuality(images, which, scope_box(plan))
+        mine = self._follow(plan, quality)
+        found = mine._measure(quality, question)
+        first = next(iter(plan.pages or found), None)   # a note brings its page into view: one that is shown anyway
+        if text := plan_text(made): mine.notes = [_NoteAgent('planner', 'plan', text, first)]
+        mine.notes += [_NoteAgent(f'quality_{p}', 'quality', quality_text(findings), p)
+                       for p, findings in found.items() if findings or plan.query_type == 'IQA']
+        episode = CoSeeController.run(mine, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
+        if which and (page := episode['page']): found.setdefault(page, quality.findings(page))
         episode['plan'] = made.to_dict()
         cast(Any, episode['trace'])['plan'] = episode['plan']
-        return episode
+        return _add_quality(episode, found)
+
+def _add_quality(episode: Episode, found: dict[int, list[Finding]]) -> Episode:
+    "Add the findings, and a warning where the answer rests on a page that is hard to read"
+    episode['quality'] = [dict(page=p, findings=fs) for p, fs in sorted(found.items())]
+    page = episode['page']
+    if page and found.get(page):
+        warning = f"page {page} is hard to read: {found[page][0]['distortion']}"
+        episode['because'] = f"{episode['because']}; {warning}" if episode['because'] else warning
+    return episode
 
 # %% ../../nbs/planner/06_planned_team.ipynb #454ab587
 class PlannedTeam(Team):

@@ -8,8 +8,8 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['Picture', 'Client', 'Plan', 'PLAN_FIELDS_PROMPT', 'PLANNER_PROMPT', 'IMAGE_SUFFIXES', 'PLANS', 'PlanControlFlags',
            'PlannerOutput', 'AgenticIQAState', 'planner_schema', 'read_prompt', 'planner_prompt', 'parse_plan',
-           'settled', 'check_image_path', 'load_image', 'JsonLog', 'PlanCache', 'planner_client', 'plan_complaint',
-           'plan', 'told_error', 'planner_node']
+           'settle_plan', 'check_image_path', 'load_image', 'JsonLog', 'PlanCache', 'planner_client', 'plan_complaint',
+           'plan', 'error_text', 'planner_node']
 
 # %% ../../nbs/planner/00_planning.ipynb #11e741a9
 import json, re, stat, threading, time
@@ -45,7 +45,7 @@ _NO = ('false', 'no', '0', 'off', 'none', 'skip', 'not required')
 _FLAGS: dict[str, bool] = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
 
 def _flag(value):
-    "A flag as a boolean, or the value itself for pydantic to refuse"
+    "Read a flag as a boolean, or the value itself for pydantic to refuse"
     if isinstance(value, (int, float)) and value in (0, 1): return bool(value)
     return _FLAGS.get(value.strip().lower(), value) if isinstance(value, str) else value
 
@@ -86,7 +86,7 @@ def _key(name: str) -> str:
 
 # %% ../../nbs/planner/00_planning.ipynb #fe03404a
 def _names(value) -> list:
-    "Names of distortions as a list"
+    "Read names of distortions as a list"
     if _nothing(value): return []
     if isinstance(value, str): value = re.split(r'[,;]', value)
     if isinstance(value, dict): value = list(value)
@@ -95,7 +95,7 @@ def _names(value) -> list:
 
 # %% ../../nbs/planner/00_planning.ipynb #f3d0b84f
 def _by_region(value, scope):
-    "Distortions as region -> names"
+    "Read distortions as region -> names"
     if _nothing(value) or value in ({}, []): return None
     if isinstance(value, dict): return {str(k): _names(v) for k, v in value.items()}
     if not isinstance(value, (str, list)): return value
@@ -106,14 +106,14 @@ def _by_region(value, scope):
 _WHOLE = ('global', 'wholeimage', 'image')   # ways to say that all of a picture is meant
 
 def _scope(value):
-    "Regions as a list, or 'Global'"
+    "Read regions as a list, or 'Global'"
     if _nothing(value) or value == []: return 'Global'
     if isinstance(value, str): value = [v.strip() for v in value.split(',') if v.strip()]
     only = value[0] if isinstance(value, list) and len(value) == 1 else None
     return 'Global' if isinstance(only, str) and _bare(only) in _WHOLE else value
 
 def _tool(value):
-    "A tool by its name; several are one text"
+    "Read a tool by its name; several are one text"
     if isinstance(value, list) and all(isinstance(v, str) for v in value):
         value = ', '.join(v.strip() for v in value if not _nothing(v))
     return None if _nothing(value) else value
@@ -203,7 +203,7 @@ Request: {query}'''
 _NAME = dict(type='string', minLength=1, maxLength=60)
 
 def planner_schema() -> dict:
-    "JSON schema of a plan."
+    "Build the JSON schema of a plan."
     words = {f: dict(type='string', enum=list(get_args(PlannerOutput.model_fields[f].annotation))) for f in _WORDS}
     names = dict(type='array', items=_NAME, minItems=1, maxItems=6)
     flags = {f: dict(type='boolean') for f in PlanControlFlags.model_fields}
@@ -221,7 +221,7 @@ _HOW_PROMPTED = 'a text with {query}, or a text file that holds one'
 def read_prompt(
     prompt: Union[str, Path, None] = None # a text with {query}, or a file that holds one; None: CoSee's own
 ) -> str:
-    "The planner's prompt before a request is put in; a missing file and a text without {query} raise `ConfigError`."
+    "Read the planner's prompt with its {query}; a missing file and a text without {query} raise `ConfigError`."
     if prompt is None: return PLANNER_PROMPT
     text = str(prompt)
     if isinstance(prompt, Path) or not ('{query}' in text or '\n' in text):
@@ -235,7 +235,7 @@ def planner_prompt(
     reference: bool = False, # is there a reference picture?
     prompt: Union[str, Path, None] = None # in place of `PLANNER_PROMPT`, see `read_prompt`
 ) -> str:
-    "The planner's prompt for a request, in CoSee's own wording unless another is given."
+    "Write the planner's prompt for a request, in CoSee's own wording unless another is given."
     which = 'yes; the first picture is the one to plan for, the second is the reference'
     said = dict(schema=json.dumps(planner_schema()), reference=which if reference else 'no',
                 query=json.dumps(str(query), ensure_ascii=False))
@@ -243,7 +243,7 @@ def planner_prompt(
 
 # %% ../../nbs/planner/00_planning.ipynb #e61784a2
 def _wrong(e: ValidationError) -> str:
-    "The first complaint about a plan"
+    "Say the first complaint about a plan"
     first = e.errors(include_input=False, include_url=False)[0]
     return f"{'.'.join(str(p) for p in first['loc'] if p != 'literal') or 'the object'}: {first['msg']}"
 
@@ -251,7 +251,7 @@ def parse_plan(
     text: str,                     # a model's reply
     kind: type[Plan] = PlannerOutput # of plan
 ) -> Plan:
-    "The plan in a reply; raises `ResponseParseError`."
+    "Read the plan in a reply; raises `ResponseParseError`."
     said = 'there is no JSON object in the reply' if str(text or '').strip() else 'the reply is empty'
     for _, _, found in scan_json(spoken(text)):
         inner = [v for v in found.values() if isinstance(v, dict) and len(found) == 1]
@@ -261,11 +261,11 @@ def parse_plan(
     raise ResponseParseError(f'no plan: {said}', text)
 
 # %% ../../nbs/planner/00_planning.ipynb #18007d31
-def settled(
+def settle_plan(
     out: PlannerOutput,     # as the model wrote it
     reference: bool = False # is there a reference picture?
 ) -> PlannerOutput:
-    "The plan with what is known for certain."
+    "Put into a plan what is known for certain."
     named = {k: v for k, v in (out.distortions or {}).items() if v} or None
     explicit = out.distortion_source == 'Explicit' and named is not None
     wants = any(out.plan.model_dump().values())
@@ -283,7 +283,7 @@ def check_image_path(
     root: Union[str, Path, None] = None,    # the folder that pictures have to be in; None: anywhere
     suffixes: tuple[str, ...] = IMAGE_SUFFIXES # how its name may end
 ) -> Path:      # resolved
-    "The file that `path` names; anything but a picture inside `root` raises ValueError."
+    "Find the file that `path` names; anything but a picture inside `root` raises ValueError."
     text = str(path)
     shown = one_line(redact(text), 120) or 'an empty path'
     if not text.strip() or '\0' in text or re.match(r'[a-zA-Z][a-zA-Z0-9+.\-]+:', text):
@@ -306,7 +306,7 @@ def load_image(
     max_side: int = 2048,               # longest side in pixels
     root: Union[str, Path, None] = None # see `check_image_path`
 ) -> 'Image':                           # RGB
-    "A picture, checked and scaled down; raises ValueError."
+    "Load a picture, checked and scaled down; raises ValueError."
     from PIL import Image
     from cosee.pages import as_picture, open_image
     source = as_picture(source)
@@ -377,7 +377,7 @@ class _Absent(VLMClient):
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]: return [_as_error(self.why)] * len(requests)
 
 def _as_error(e: Exception) -> VLMClientError:
-    "What went wrong, as an error of a client"
+    "Turn what went wrong into an error of a client"
     if isinstance(e, VLMClientError): return e
     return VLMClientError(f'{type(e).__name__}: {one_line(redact(str(e)), 300)}')
 
@@ -387,12 +387,12 @@ def planner_client(
     config: Union['Config', str, None] = None, # a `Config` or the path of one; None: the environment
     fallback: Optional[Client] = None          # a client or an id; None: the configuration's
 ) -> tuple[VLMClient, PlannerConfig]:          # the client, and how it is asked
-    "Who plans, with a check of every reply, retries and the fallback around."
+    "Make the client that plans, with a check of every reply, retries and the fallback around."
     from cosee.models.backends import Config, load_config
     if config is not None and not isinstance(config, Config): config = load_config(config)
     settings = config.planner if config is not None else PlannerConfig()
     first, second = client or settings.backend, fallback or (settings.fallback_backend if client is None else None)
-    made = [_made(c, config, second is not None) for c in (first, second) if c is not None]
+    made = [_make_client(c, config, second is not None) for c in (first, second) if c is not None]
     return resilient(made[0], settings.retry_attempts, made[1:], check=plan_complaint), settings
 
 # %% ../../nbs/planner/00_planning.ipynb #5267b81c
@@ -400,13 +400,13 @@ def plan_complaint(
     text: str,                      # a model's reply
     schema: Optional[Schema] = None # that it should follow
 ) -> Optional[str]:                 # None: it is a plan
-    "What keeps a reply from being a plan, in words for the model."
+    "Say what keeps a reply from being a plan, in words for the model."
     try: parse_plan(text)
     except ResponseParseError as e: return str(e).removeprefix('no plan: ')
     return None
 
-def _made(client: Client, config: Optional['Config'], guarded: bool) -> VLMClient:
-    "A client, or the one of an id; guarded, whatever keeps it from working lets another stand in for it"
+def _make_client(client: Client, config: Optional['Config'], guarded: bool) -> VLMClient:
+    "Make a client, or the one of an id; guarded, whatever keeps it from working lets another stand in for it"
     from cosee.models.clients import reading_client
     try: made = reading_client(client, config) if isinstance(client, str) else as_client(client)
     except (VLMClientError, ImportError, OSError, RuntimeError, ValueError) as e:
@@ -427,7 +427,7 @@ def plan(
     root: Union[str, Path, None] = None,       # see `check_image_path`
     prompt: Union[str, Path, None] = None      # see `read_prompt`; None: the configuration's, else `PLANNER_PROMPT`
 ) -> PlannerOutput:
-    "The plan for a request about a picture; raises ValueError and `VLMClientError`."
+    "Plan a request about a picture; raises ValueError and `VLMClientError`."
     from cosee.utils.files import image_hash
     if not str(query).strip(): raise ValueError('the request is empty; say what is to be found out')
     images = [load_image(i, root=root) for i in (image, reference) if i is not None]
@@ -437,8 +437,8 @@ def plan(
     found = cache.get(key) if cache is not None else None
     if log and found is not None: log('plan', query=query, model=asked.name, cached=True, plan=found.model_dump())
     if found is not None: return found
-    made, model = _planned(asked, settings, query, said, images, log or _no_log)
-    out = settled(made, reference is not None)
+    made, model = _request_plan(asked, settings, query, said, images, log or _no_log)
+    out = settle_plan(made, reference is not None)
     first, *others = [m.signature for m in models_in(asked)]
     if cache is not None and model not in {*others} - {first}: cache.put(key, out)
     return out
@@ -449,7 +449,7 @@ def _no_log(event: str, **record): pass
 _objects: WeakKeyDictionary[Any, str] = WeakKeyDictionary()   # an object -> what it is known by in this process
 
 def _who(client: VLMClient) -> str:
-    "The models that a client asks, as a key"
+    "Name the models that a client asks, as a key"
     known = []
     for model in models_in(client):
         own = model.model if isinstance(model, GenerateClient) else model
@@ -458,13 +458,13 @@ def _who(client: VLMClient) -> str:
     return json.dumps(known, sort_keys=True, default=str)
 
 def _token(model: Any) -> str:
-    "What an object is known by in this process; one that cannot be remembered is another each time"
+    "Name an object in this process; one that cannot be remembered is another each time"
     try: return _objects.setdefault(model, str(uuid4()))
     except TypeError: return str(uuid4())
 
-def _planned(client: VLMClient, settings: PlannerConfig, query: str, said: str, images: 'list[Image]',
+def _request_plan(client: VLMClient, settings: PlannerConfig, query: str, said: str, images: 'list[Image]',
              log: Callable[..., None]) -> tuple[PlannerOutput, str]:
-    "One request for a plan, and the name of the model that made it; logged whatever comes of it"
+    "Ask for a plan, and name the model that made it; logged whatever comes of it"
     sampling = dict(max_new_tokens=settings.max_tokens, temperature=settings.temperature, top_p=settings.top_p)
     request = prompt_request(said, images, task='plan', schema=planner_schema(), settings=sampling)
     try: reply = client.respond(request)
@@ -477,10 +477,10 @@ def _planned(client: VLMClient, settings: PlannerConfig, query: str, said: str, 
     return out, reply.model
 
 # %% ../../nbs/planner/00_planning.ipynb #1b29b5dc
-def told_error(
+def error_text(
     error: Exception # whatever it was
 ) -> str:            # one line, without keys
-    "What went wrong, as a state says it."
+    "Say what went wrong, as a state does."
     return f'{type(error).__name__}: {one_line(redact(str(error)), 500)}'
 
 def planner_node(
@@ -488,10 +488,10 @@ def planner_node(
     root: Union[str, Path, None] = '.', # the folder that pictures have to be in; None: anywhere
     **kwargs                         # config, fallback, cache, log, prompt of `plan`
 ) -> Callable[..., dict[str, Any]]:  # state -> {'plan'} or {'error'}
-    "A planner for a graph."
+    "Make a planner for a graph."
     def node(state: AgenticIQAState) -> dict[str, Any]:
         tries = state.get('attempts', 0) + 1
         try: out = plan(state['query'], state['image_path'], state.get('reference_path'), client, root=root, **kwargs)
-        except Exception as e: return dict(plan=None, error=told_error(e), attempts=tries)
+        except Exception as e: return dict(plan=None, error=error_text(e), attempts=tries)
         return dict(plan=out, error='', attempts=tries)
     return node

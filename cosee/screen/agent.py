@@ -53,7 +53,7 @@ class Prediction(ReadStep):
 def read_step(
     text: str # what a model wrote
 ) -> ReadStep:
-    "The first step of a reply."
+    "Read the first step of a reply."
     strict = read_tool_calls(text, mend=False)
     if not strict:
         try: strict = [ToolCall.from_dict(json.loads(text))]
@@ -67,7 +67,7 @@ def read_step(
 def step_of(
     answer: str # of a Sample, or of a method
 ) -> Optional[ToolCall]: # None where there is no answer
-    "The step that an answer means."
+    "Read the step that an answer means."
     if not answer.strip(): return None
     try: return ToolCall.from_dict(dict(name=TOOL_NAMES[0], arguments=json.loads(answer)))
     except (ValueError, TypeError, RecursionError): return read_step(answer)['call'] or ToolCall.answer(answer)
@@ -75,7 +75,7 @@ def step_of(
 def step_text(
     call: Union[ToolCall, dict[str, Any]] # a step, or its wire format
 ) -> str:
-    "A step as the answer of a Sample: the words of an answer where nobody can mistake them, or its arguments as JSON."
+    "Write a step as an answer: its words where nobody can mistake them, or its arguments as JSON."
     args = call.to_dict()['arguments'] if isinstance(call, ToolCall) else call['arguments']
     words = args.get('text') if args.get('action') == 'answer' else None
     if isinstance(words, str) and not means_none(words) and step_of(words) == ToolCall.answer(words): return words
@@ -114,7 +114,7 @@ def _test_sample(case: Any, where: str, root: Path, system: str) -> Sample:
 
 # %% ../../nbs/screen/06_agent.ipynb #ececb452
 def _system_text(root: Path) -> str:
-    "The system prompt that a data set was made with"
+    "Read the system prompt that a data set was made with"
     try: said = json.loads((root / 'config.json').read_bytes())
     except (OSError, ValueError, RecursionError): said = {}
     text = said.get('system_prompt_text') if isinstance(said, dict) else None
@@ -125,7 +125,7 @@ def screen_layout(
     root: Path, # folder of a data set
     split: str  # one of `SCREEN_SPLITS`
 ) -> Layout:    # its records, and what makes Samples of them
-    "How a split of a data set of screens is read; raises DataError where its file is not there."
+    "Say how a split of a data set of screens is read; raises DataError where its file is not there."
     name = 'test/test.json' if split == 'test' else f'{split}.jsonl'
     if not (root / name).is_file(): raise DataError(f'{root.name}: has no {name}')
     read, make = (read_cases, _test_sample) if split == 'test' else (read_lines, _train_sample)
@@ -140,7 +140,7 @@ def load_screens(
     split: str = 'test',    # one of `SCREEN_SPLITS`
     errors: Literal['raise', 'skip'] = 'raise' # what to do about a broken record
 ) -> Split:                 # of Samples
-    "A part of a data set of screens; raises DataError that names file and line of what cannot be read."
+    "Load a part of a data set of screens; raises DataError that names file and line of what cannot be read."
     if split not in SCREEN_SPLITS:
         raise ValueError(f"screens have no split {split!r}: choose from {', '.join(SCREEN_SPLITS)}")
     return Split('screens', split, *screen_layout(Path(path), split), errors, path)
@@ -165,7 +165,7 @@ class ScreenAgent:
         instruction: str,                    # what to do
         system_prompt: Optional[str] = None  # over the agent's own
     ) -> Prediction:
-        "The next step."
+        "Ask for the next step."
         told = next(p for p in (system_prompt, self.system_prompt, SYSTEM_PROMPTS['computer-use']) if p is not None)
         reply = ask(self.client, page_request([image], instruction, None, told, schema=self.schema,
                                               settings={**GEN_DEFAULTS, **self.gen}))
@@ -177,7 +177,7 @@ def run_screens(
     samples: Iterable[Sample],       # of `load_screens`
     progress: Optional[bool] = None  # show a progress bar? None: where somebody watches
 ) -> dict[str, Prediction]:          # id -> the step
-    "The agent's step on every sample; one on which it fails is kept with the error."
+    "Ask an agent for its step on every sample; one on which it fails is kept with the error."
     from tqdm import tqdm
     if not hasattr(agent, 'act'): agent = ScreenAgent(agent)
     out: dict[str, Prediction] = {}
@@ -191,24 +191,24 @@ def run_screens(
 
 # %% ../../nbs/screen/06_agent.ipynb #27339ccc
 def _around(at: Any, tolerance: Any) -> Box:
-    "The box around a point in which it would be right"
+    "Draw the box around a point in which it would be right"
     (x, y), (right, down) = at, (max(t, 5) for t in tolerance_pair(tolerance))
     def share(v: float) -> float: return min(1., max(0., v / RU_MAX))
     return share(x - right), share(y - down), share(x + right), share(y + down)
 
-def _told_style(style: Optional[str], meta: Mapping[str, Any]) -> str:
-    "The instruction that a style names; without one, that of the sample"
+def _find_instruction(style: Optional[str], meta: Mapping[str, Any]) -> str:
+    "Find the instruction that a style names; without one, that of the sample"
     known = meta.get('system_prompt')
     if style is None: return known if isinstance(known, str) else SYSTEM_PROMPTS['computer-use']
     if style not in SYSTEM_PROMPTS: raise ValueError(no_such('style', style, SYSTEM_PROMPTS))
     return SYSTEM_PROMPTS[style]
 
 def screen_method(task: Task, style: Optional[str] = None, max_new_tokens: int = 160) -> Answer:
-    "One step on a screen; the outcome's answer is its text or its arguments. Raises ValueError for an unknown style."
+    "Ask for one step on a screen; the answer is its text or its arguments. Raises ValueError for an unknown style."
     task.snap = False   # a step stands nowhere in print
     schema = tool_call_schema() if getattr(task.client, 'constrains', False) else None
     gen = {**SCREEN_GEN, 'max_new_tokens': max_new_tokens}
-    step = read_step(task.ask(_told_style(style, task.meta), schema=schema, **gen)[0].text)
+    step = read_step(task.ask(_find_instruction(style, task.meta), schema=schema, **gen)[0].text)
     call = step['call']
     if call is None or step['error']: return task.outcome('')
     if call.coordinate is None: return task.outcome(step_text(call))
@@ -216,7 +216,7 @@ def screen_method(task: Task, style: Optional[str] = None, max_new_tokens: int =
 
 # %% ../../nbs/screen/06_agent.ipynb #506ff39d
 def _board_action(action: Action) -> dict[str, Any]:
-    "An action as agents write it: boxes in thousandths"
+    "Write an action as agents do: boxes in thousandths"
     view = action.get('view')
     out = {k: v for k, v in action.items() if k != 'view'}
     if not view: return out
@@ -225,7 +225,7 @@ def _board_action(action: Action) -> dict[str, Any]:
 
 # %% ../../nbs/screen/06_agent.ipynb #e53ebe9d
 def _turns(episode: Episode) -> Iterator[tuple[Event, Action, View]]:
-    "(event, its action, its view) of each valid turn that has a prompt"
+    "List (event, its action, its view) of each valid turn that has a prompt"
     for e in episode['trace']['events']:
         if e['valid'] and e['calls']: yield e, e['applied'], episode['board'].get_cell(e['cell'])['view']
 
@@ -233,14 +233,14 @@ def _board_call(
     action: Action,     # an applied action
     at: Optional[Point] # in thousandths: what it looks at, if it has a box
 ) -> ToolCall:
-    "An action on the Board as a step that can be trained on"
+    "Turn an action on the Board into a step that can be trained on"
     return ToolCall('answer', coordinate=at, text=action.get('answer') or action['content'],
                     extra={'board': _board_action(action)})
 
 # %% ../../nbs/screen/06_agent.ipynb #cda99bc6
 def _board_record(n: int, event: Event, action: Action, view: View, name: str,
                   pages: list['Image']) -> dict[str, Any]:
-    "The training record number `n`: a turn, with the picture `name` of the page that it looks at"
+    "Make the training record number `n`: a turn, with the picture `name` of the page that it looks at"
     (x0, y0, x1, y1), size = view.get('bbox') or (0, 0, 1, 1), pages[view['page'] - 1].size
     at = [int((x0 + x1) / 2 * size[0]), int((y0 + y1) / 2 * size[1])]
     call = _board_call(action, to_units(at, size) if view.get('bbox') else None)
@@ -256,7 +256,7 @@ def write_board_records(
     train: float = .8,        # share of the records that train
     seed: int = 42            # of the split
 ) -> Path:
-    "Good episodes as a data set of training records; raises ValueError if no turn can be used."
+    "Write good episodes as a data set of training records; raises ValueError if no turn can be used."
     folder, records = Path(folder), []
     pictures: dict[tuple[int, int], str] = {}   # (episode, page) -> name of its picture
     for part in ('images', 'test/images'): (folder / part).mkdir(parents=True, exist_ok=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json, math, re
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Iterator, Literal, Optional, Sequence, Union
+from typing import Any, Iterator, Literal, NamedTuple, Optional, Sequence, Union
 from ..utils.json_scan import scan_json, spoken
 
 # %% auto #0
@@ -45,7 +45,7 @@ class ToolCall:
         if isinstance(self.keys, tuple): self.keys = list(self.keys)
 
     def to_dict(self) -> dict[str, Any]:
-        "Wire format: `{'name': 'computer', 'arguments': {...}}`."
+        "Write the wire format: `{'name': 'computer', 'arguments': {...}}`."
         known = {k: list(v) if isinstance(v, tuple) else v for k in _FIELDS if (v := getattr(self, k)) is not None}
         others = {k: v for k, v in self.extra.items() if k not in _FIELDS}
         return {'name': TOOL_NAMES[0], 'arguments': {**known, **others}}
@@ -54,7 +54,7 @@ class ToolCall:
     def from_dict(cls,
         data: Any # wire format
     ) -> ToolCall:
-        "The call that `data` holds; raises ValueError if it is the call of another tool, or names no action."
+        "Read the call that `data` holds; raises ValueError if it is the call of another tool, or names no action."
         if not isinstance(data, dict): raise ValueError(f'a tool call is an object, not {type(data).__name__}')
         if data.get('name') not in list(TOOL_NAMES):
             raise ValueError(f"the tool is named 'computer', not {str(data.get('name'))[:40]!r}")
@@ -146,7 +146,7 @@ def brief(
     value: Any,    # whatever it is
     most: int = 60 # characters
 ) -> str:          # one line
-    "A value in a message; never raises."
+    "Put a value into a message; never raises."
     try: text = ' '.join(str(value).split())
     except Exception: text = type(value).__name__
     return text if len(text) <= most else text[:most - 3] + '...'
@@ -155,7 +155,7 @@ def brief(
 def coordinate_faults(
     c: Any # a coordinate as a model wrote it
 ) -> list[str]: # messages; empty if it is one
-    "Everything that is wrong with a coordinate."
+    "List everything that is wrong with a coordinate."
     if not isinstance(c, (list, tuple)) or len(c) != 2 or not all(map(is_number, c)):
         return [f'Coordinate must be two numbers: {brief(c)}']
     if all(0 <= v <= RU_MAX for v in c): return []
@@ -172,21 +172,21 @@ _SOUND = {'pixels': (is_number, 'Invalid pixels value'), 'time': (_is_time, 'Inv
           'status': (_is_status, 'Invalid terminate status')}
 
 # %% ../../nbs/screen/00_call.ipynb #d25d2288
-def _lacking(call: ToolCall) -> list[str]:
-    "Required arguments that are not there"
+def _missing_arguments(call: ToolCall) -> list[str]:
+    "Name the required arguments that are not there"
     names = [p if p == 'coordinate' else f"'{p}'" for p in TOOL_ACTIONS[call.action] if getattr(call, p) is None]
     return [f"Action '{call.action}' requires {name}" for name in names]
 
 def validate_tool_call(
     call: Any      # a `ToolCall`, or its wire format
 ) -> list[str]:    # messages; empty if the call is valid
-    "Everything that is wrong with `call`."
+    "List everything that is wrong with `call`."
     if not isinstance(call, ToolCall):
         try: call = ToolCall.from_dict(call)
         except ValueError as e: return [f'Not a tool call: {e}']
     if not isinstance(call.action, str) or call.action not in TOOL_ACTIONS:
         return [f'Invalid action: {brief(call.action)}']
-    faults = _lacking(call)
+    faults = _missing_arguments(call)
     if call.coordinate is not None: faults += coordinate_faults(call.coordinate)
     given = ((p, getattr(call, p)) for p in _SOUND)
     return faults + [f'{_SOUND[p][1]}: {brief(v)}' for p, v in given if v is not None and not _SOUND[p][0](v)]
@@ -209,7 +209,7 @@ def _arguments_schema(action: str) -> dict[str, Any]:
 def tool_call_schema(
     actions: Sequence[str] = tuple(TOOL_ACTIONS) # actions that are allowed
 ) -> dict[str, Any]:                             # JSON schema of the wire format
-    "Schema of one tool call; raises ValueError for an action that is unknown."
+    "Build the schema of one tool call; raises ValueError for an action that is unknown."
     unknown = [a for a in actions if a not in TOOL_ACTIONS]
     if unknown or not actions: raise ValueError(f"unknown actions {unknown}: choose from {', '.join(TOOL_ACTIONS)}")
     kinds = [_arguments_schema(a) for a in actions]
@@ -219,7 +219,7 @@ def tool_call_schema(
 
 # %% ../../nbs/screen/00_call.ipynb #8e43ee26
 def _json(x: Any) -> str:
-    "JSON as the wire format has it, in characters that UTF-8 can hold"
+    "Write JSON as the wire format has it, in characters that UTF-8 can hold"
     text = json.dumps(x, ensure_ascii=False)
     try: text.encode()
     except UnicodeEncodeError: text = json.dumps(x)
@@ -228,7 +228,7 @@ def _json(x: Any) -> str:
 def format_tool_call(
     call: Union[ToolCall, dict[str, Any]] # a call, or its wire format
 ) -> str:                                 # what a model should reply
-    "`call` as a `<tool_call>` block."
+    "Write `call` as a `<tool_call>` block."
     return f"<tool_call>\n{_json(call.to_dict() if isinstance(call, ToolCall) else call)}\n</tool_call>"
 
 # %% ../../nbs/screen/00_call.ipynb #adbcfce1
@@ -238,11 +238,28 @@ def _no_constant(name: str): raise ValueError(f'{name} is not JSON')
 
 STRICT_JSON = json.JSONDecoder(parse_constant=_no_constant)   # knows no NaN and no Infinity
 
-def _whole_block(text: str, start: int) -> tuple[Any, int]:
-    "The object of the block whose content starts at `start`, and where it ends; (None, start) if it is broken"
-    try: found, end = STRICT_JSON.raw_decode(text, start)
-    except (ValueError, RecursionError): return None, start
-    return (found, end) if _CLOSING.match(text, end) else (None, start)
+class _Block(NamedTuple):
+    "A `<tool_call>` block of a text."
+    start: int    # of its opening tag
+    content: str  # what stands in it
+    end: int      # behind its closing tag
+    value: Any    # its JSON; None where it is broken
+
+def _blocks(text: str) -> Iterator[_Block]:
+    "Find the blocks of a text; one that is broken ends where the next begins"
+    openings, end = list(_OPENING.finditer(text)), 0
+    for i, opening in enumerate(openings):
+        if opening.start() < end: continue
+        start, closing = opening.end(), None
+        try: value, stop = STRICT_JSON.raw_decode(text, start)
+        except (ValueError, RecursionError): pass
+        else: closing = _CLOSING.match(text, stop)
+        if closing is not None: found = _Block(opening.start(), text[start:closing.start()], closing.end(), value)
+        else:
+            stop = openings[i + 1].start() if i + 1 < len(openings) else len(text)
+            found = _Block(opening.start(), text[start:stop], stop, None)
+        end = found.end
+        yield found
 
 def _call(found: Any) -> Optional[ToolCall]:
     try: return ToolCall.from_dict(found)
@@ -252,55 +269,42 @@ def _call(found: Any) -> Optional[ToolCall]:
 def read_tool_call(
     text: Any # what a model wrote
 ) -> Optional[ToolCall]:
-    "The call in the first `<tool_call>` block that is no reasoning; None if there is none or it is broken."
-    text = spoken(text) if isinstance(text, str) else ''
-    opening = _OPENING.search(text)
-    return _call(_whole_block(text, opening.end())[0]) if opening else None
+    "Read the call in the first `<tool_call>` block that is no reasoning; None if there is none or it is broken."
+    block = next(_blocks(spoken(text) if isinstance(text, str) else ''), None)
+    return _call(block.value) if block else None
 
 parse_tool_call = read_tool_call   # as it is called elsewhere
-
-# %% ../../nbs/screen/00_call.ipynb #a86b9ea7
-def _spans(text: str) -> Iterator[str]:
-    "What stands in each block; the whole text if no block is opened"
-    starts, end = list(_OPENING.finditer(text)), 0
-    if not starts: yield text
-    for i, m in enumerate(starts):
-        if m.start() < end: continue
-        found, end = _whole_block(text, m.end())
-        if found is None: end = starts[i + 1].start() if i + 1 < len(starts) else len(text)
-        yield text[m.end():end]
 
 # %% ../../nbs/screen/00_call.ipynb #f40b3958
 def read_tool_calls(
     text: Any,         # what a model wrote
     mend: bool = True  # mend broken JSON, and read calls without tags?
 ) -> list[ToolCall]:   # in order
-    "Every call in `text`, reasoning aside; never raises."
+    "Read every call in `text`, reasoning aside; never raises."
     text = spoken(text) if isinstance(text, str) else ''
-    if not mend:
-        found = (_whole_block(text, m.end()) for m in _OPENING.finditer(text))
-        return [c for obj, _ in found if (c := _call(obj))]
-    return [c for span in _spans(text) for _, _, obj in scan_json(span) if (c := _call(obj))]
+    blocks = list(_blocks(text))
+    if not mend: return [call for block in blocks if (call := _call(block.value))]
+    spans = [block.content for block in blocks] or [text]
+    return [call for span in spans for _, _, found in scan_json(span) if (call := _call(found))]
 
 # %% ../../nbs/screen/00_call.ipynb #5ad32caa
 def reply_calls(
     text: str # a reply of a training record
 ) -> tuple[list[ToolCall], list[str]]: # its calls, and what is wrong; one of them is empty or the calls end there
-    "Tool calls of a reply that is nothing but blocks, and what is wrong with it."
-    calls, pos, end = list[ToolCall](), 0, len(text.rstrip())
-    while pos < end:
-        opening = _OPENING.match(text, pos + len(text[pos:]) - len(text[pos:].lstrip()))
-        found, pos_found = _whole_block(text, opening.end()) if opening else (None, pos)
-        if found is None: return calls, ['a reply must be <tool_call> blocks with JSON in them: ' + brief(text[pos:])]
-        if faults := validate_tool_call(found): return calls, faults
-        calls.append(ToolCall.from_dict(found))
-        closing = _CLOSING.match(text, pos_found)
-        pos = closing.end() if closing else end
+    "Read the tool calls of a reply that is nothing but blocks, and say what is wrong with it."
+    calls, end = list[ToolCall](), 0
+    for block in _blocks(text):
+        if block.value is None or text[end:block.start].strip(): break
+        if faults := validate_tool_call(block.value): return calls, faults
+        calls.append(ToolCall.from_dict(block.value))
+        end = block.end
+    rest = text[end:].strip()
+    if rest: return calls, ['a reply must be <tool_call> blocks with JSON in them: ' + brief(rest)]
     return calls, [] if calls else ['a reply must hold a <tool_call> block']
 
 # %% ../../nbs/screen/00_call.ipynb #f29eeadf
 def _sides(size: Any) -> Point:
-    "Width and height, or ValueError"
+    "Read width and height, or raise ValueError"
     try: w, h = size
     except (TypeError, ValueError): raise ValueError(f'size must be (width, height), not {brief(size)}') from None
     if not all(is_number(v) and v > 0 for v in (w, h)):
@@ -308,7 +312,7 @@ def _sides(size: Any) -> Point:
     return w, h
 
 def _pair(point: Any) -> Point:
-    "Two finite numbers, or ValueError"
+    "Read two finite numbers, or raise ValueError"
     wrong = f'a point is two numbers, not {brief(point)}'
     try: x, y = point
     except (TypeError, ValueError): raise ValueError(wrong) from None
@@ -320,7 +324,7 @@ def to_units(
     pixel: Sequence[float], # (x, y) in pixels
     size: Sequence[float]   # (width, height) of the picture in pixels
 ) -> tuple[int, int]:       # (x, y) in thousandths
-    "Pixels as coordinates; raises ValueError for a size that is not positive, or a point that is none."
+    "Convert pixels to coordinates; raises ValueError for a size that is not positive, or a point that is none."
     (x, y), (w, h) = _pair(pixel), _sides(size)
     return round(Fraction(x) * RU_MAX / Fraction(w)), round(Fraction(y) * RU_MAX / Fraction(h))
 
@@ -333,7 +337,7 @@ def to_pixels(
     units: Sequence[float], # (x, y) in thousandths
     size: Sequence[float]   # (width, height) of the picture in pixels
 ) -> tuple[int, int]:       # (x, y) in pixels; the last pixel for 1000
-    "Coordinates as pixels of a picture; raises ValueError for a size that is not positive, or a point that is none."
+    "Convert coordinates to pixels; raises ValueError for a size that is not positive, or a point that is none."
     (x, y), (w, h) = _pair(units), _sides(size)
     return _pixel(x, w), _pixel(y, h)
 
@@ -343,7 +347,7 @@ Tolerance = Union[float, Sequence[float]]   # a number for both axes, or [x, y]
 def tolerance_pair(
     tolerance: Any # number, or [x, y]
 ) -> Point:        # (x, y) in thousandths
-    "Tolerance of each axis; raises ValueError unless it is one or two numbers from 0."
+    "Read the tolerance of each axis; raises ValueError unless it is one or two numbers from 0."
     pair = (tolerance, tolerance) if is_number(tolerance) else tolerance
     if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not all(is_number(t) and t >= 0 for t in pair):
         raise ValueError(f'tolerance must be a number from 0, or two of them, not {brief(tolerance)}')
@@ -360,5 +364,5 @@ def within_tolerance(
     return abs(x - u) <= right and abs(y - v) <= down
 
 def unit_distance(a: Sequence[float], b: Sequence[float]) -> float:
-    "Straight distance of two points, in the units of their coordinates; raises ValueError for what is no point."
+    "Measure the straight distance of two points; raises ValueError for what is no point."
     return math.dist(_pair(a), _pair(b))

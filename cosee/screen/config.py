@@ -14,11 +14,11 @@ from ..utils.boxes import ASKED_THOUSANDTHS
 from ..utils.config import ConfigError, read_text, read_yaml
 from ..datasets.records import DataError
 from ..utils.registry import no_such
-from .call import TOOL_ACTIONS, tolerance_pair
+from .call import TOOL_ACTIONS, brief, tolerance_pair
 
 # %% auto #0
-__all__ = ['SYSTEM_PROMPTS', 'Share', 'Count', 'Name', 'Distribution', 'instruction', 'ScreenConfig', 'screen_config',
-           'read_screen_config', 'draw_kind', 'share_out']
+__all__ = ['SYSTEM_PROMPTS', 'ToleranceSetting', 'Share', 'Count', 'Name', 'Distribution', 'instruction', 'ScreenConfig',
+           'validation_faults', 'screen_config', 'read_screen_config', 'draw_kind', 'share_out']
 
 # %% ../../nbs/screen/01_config.ipynb #98ba72dc
 _MEANING = dict(left_click='click at (x, y)', right_click='click with the right button',
@@ -57,7 +57,7 @@ SYSTEM_PROMPTS = _style_texts()   # style -> instruction
 def instruction(
     system_prompt: str # a style, or a text
 ) -> str:
-    "What a model is told."
+    "Write what a model is told."
     own = len(system_prompt.split()) > 1
     return system_prompt if own else SYSTEM_PROMPTS.get(system_prompt, SYSTEM_PROMPTS['computer-use'])
 
@@ -71,7 +71,7 @@ def _distribution(kinds: dict[str, float]) -> dict[str, float]:
     if not .99 <= total <= 1.01: raise ValueError(f'probabilities must sum to 1, not {total:g}')
     return kinds
 
-_Tolerance = Annotated[Union[float, int, list], AfterValidator(_tolerance)]
+ToleranceSetting = Annotated[Union[float, int, list], AfterValidator(_tolerance)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Name = Annotated[str, Field(pattern=r'^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$')]
@@ -100,7 +100,7 @@ class _TestSet(_Block):
     "Cases to evaluate on."
     __test__ = False                        # not a test of pytest
     count: Count = 100
-    tolerance: _Tolerance = 10               # thousandths: a number, or one for each axis
+    tolerance: ToleranceSetting = 10        # thousandths: a number, or one for each axis
 
 class _Annotation(_Block):
     "Test pictures that are stored once more, with what is expected drawn in."
@@ -133,41 +133,50 @@ class ScreenConfig(_Block):
                           'used', stacklevel=2)
         return self
 
+    def test_counts(self) -> dict[str, int]:
+        "Share the test cases out among the tasks."
+        return share_out(self.test.count, self.tasks)
+
     def annotates(self,
         cases: Mapping[str, int], # task -> how many test cases it has, in their order
         task: str,                # of a case
         i: int                    # which one of its task, from 0
     ) -> bool:
         "Is this test case annotated?"
-        told = self.annotation
-        if not told.enabled: return False
-        if task in told.per_type: return i < told.per_type[task]
-        others = {t: n for t, n in cases.items() if t not in told.per_type}
+        wanted = self.annotation
+        if not wanted.enabled: return False
+        if task in wanted.per_type: return i < wanted.per_type[task]
+        others = {t: n for t, n in cases.items() if t not in wanted.per_type}
         before = sum(islice(others.values(), list(others).index(task)))
-        return _is_chosen(before + i, sum(others.values()), told.ratio, self.seed)
+        return _is_chosen(before + i, sum(others.values()), wanted.ratio, self.seed)
 
 # %% ../../nbs/screen/01_config.ipynb #7ddfbf16
+def validation_faults(
+    error: ValidationError # of a configuration or a record
+) -> list[str]:            # `field: message`
+    "Say everything that is wrong, each fault with the path of its field and its value."
+    found = {'.'.join(str(p) for p in e['loc'] if p not in ('float', 'int', 'list')): e for e in error.errors()}
+    return [f"{name + ': ' if name else ''}{e['msg'].removeprefix('Value error, ')}{_value_text(e)}"
+            for name, e in found.items()]
+
+def _value_text(error: Mapping[str, Any]) -> str:
+    value = error.get('input')
+    shown = isinstance(value, (str, int, float)) and error['type'] not in ('extra_forbidden', 'value_error')
+    return f', not {brief(repr(value))}' if shown else ''
+
 def screen_config(
     fields: dict[str, Any],       # contents of a dataset.yaml
     where: str = 'configuration'  # file, for errors
 ) -> ScreenConfig:
-    "A checked configuration; raises DataError that names every field which is wrong."
+    "Check a configuration; raises DataError that names every field which is wrong."
     try: return ScreenConfig.model_validate(fields)
-    except ValidationError as e:
-        told = {'.'.join(str(p) for p in err['loc'] if p not in ('float', 'int', 'list')): err for err in e.errors()}
-        faults = [f"{name + ': ' if name else ''}{err['msg'].removeprefix('Value error, ')}{_given(err)}"
-                  for name, err in told.items()]
-        raise DataError(f'{where}: ' + '; '.join(faults)) from None
-
-def _given(err: Mapping[str, Any]) -> str:
-    value = err.get('input')
-    return f', not {value!r}'[:80] if isinstance(value, (str, int, float)) and err['type'] != 'extra_forbidden' else ''
+    except ValidationError as e: raise DataError(f'{where}: ' + '; '.join(validation_faults(e))) from None
 
 # %% ../../nbs/screen/01_config.ipynb #205a21bc
 def read_screen_config(
     source: Union[ScreenConfig, dict[str, Any], Path, str] # path of a dataset.yaml, or its fields as a dict
 ) -> ScreenConfig:
-    "The configuration in `source`; raises DataError that names file and field."
+    "Read the configuration in `source`; raises DataError that names file and field."
     if isinstance(source, ScreenConfig): return source
     if isinstance(source, dict): return screen_config(source)
     path = Path(source)
@@ -180,7 +189,7 @@ def draw_kind(
     shares: Mapping[str, float], # kind -> probability
     rng: random.Random           # source of chance
 ) -> str:
-    "A kind by its probability; the last one if the draw falls behind their sum."
+    "Draw a kind by its probability; the last one if the draw falls behind their sum."
     at, total = rng.random(), 0.
     for kind, share in shares.items():
         total += share
@@ -192,7 +201,7 @@ def share_out(
     n: int,                     # how many
     counts: Mapping[str, float] # name -> weight
 ) -> dict[str, int]:            # name -> how many of `n`
-    "`n` things in proportion to `counts`, by largest remainder."
+    "Share `n` things out in proportion to `counts`, by largest remainder."
     total = sum(counts.values())
     exact = {k: n * c / total for k, c in counts.items()}
     out = {k: int(v) for k, v in exact.items()}

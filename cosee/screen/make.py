@@ -10,13 +10,14 @@ __all__ = ['training_record', 'encode_picture', 'split_numbers', 'write_screens'
 
 # %% ../../nbs/screen/04_make.ipynb #9c3225d4
 import io, json, multiprocessing, random, shutil, time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator, Literal, Optional, Union
+from typing import TYPE_CHECKING, Any, Iterator, Literal, NamedTuple, Optional, Union
 from ..datasets.records import DataError
 from ..utils.files import write_whole
 from .call import RU_MAX, Tolerance, ToolCall, format_tool_call, tolerance_pair
-from .config import ScreenConfig, instruction, read_screen_config, share_out
+from .config import ScreenConfig, instruction, read_screen_config
 from .scenes import mark_screen, middle
 from .tasks import Shot, check_tasks, make_shot
 
@@ -31,7 +32,7 @@ def training_record(
     call: Union[ToolCall, dict[str, Any]], # a step, or its wire format
     metadata: dict[str, Any]               # with task_type and real_coords
 ) -> dict[str, Any]:                       # one line of train.jsonl
-    "A training sample in the published form."
+    "Put a training sample into the published form."
     turns = [{'from': 'human', 'value': f'<image>\n{prompt}'}, {'from': 'gpt', 'value': format_tool_call(call)}]
     return dict(id=id, image=image, conversations=turns, metadata=metadata)
 
@@ -40,37 +41,42 @@ def _test_case(id: str, image: str, shot: Shot, tolerance: Tolerance) -> dict[st
                 tolerance=tolerance, metadata=shot.meta)
 
 # %% ../../nbs/screen/04_make.ipynb #91dc2704
-_CHUNK, _UNFINISHED = 25, '.unfinished'   # records of a chunk; folder of the chunks
+_UNFINISHED = '.unfinished'   # folder of the finished records of an unfinished run
 
 def encode_picture(
     image: 'Image',
     kind: Literal['png', 'jpg'],
     quality: int # of JPEG, 1-100
 ) -> bytes:
-    "A picture as a file holds it."
+    "Encode a picture as a file holds it."
     out = io.BytesIO()
     if kind == 'jpg': image.save(out, 'JPEG', quality=quality, subsampling=0)
     else: image.save(out, 'PNG')
     return out.getvalue()
 
 # %% ../../nbs/screen/04_make.ipynb #78b9b27c
-def _line(record: dict[str, Any]) -> str: return json.dumps(record, ensure_ascii=False)
+class _Job(NamedTuple):
+    "A record that is to be made."
+    part: str    # 'train' or 'test'
+    number: int  # in its part
+    task: str
+    index: int   # among the records of its task
 
-def _counts(config: ScreenConfig, part: str) -> dict[str, int]:
-    "Task -> records of a part"
-    return config.tasks if part == 'train' else share_out(config.test.count, config.tasks)
+    def path(self, folder: Path) -> Path:
+        "The file of the finished record."
+        return folder / _UNFINISHED / f'{self.part}_{self.number:08d}.json'
 
-def _jobs(config: ScreenConfig, part: str, start: int) -> list[tuple[int, str, int]]:
-    "(number, task, number in the task) of each record of the chunk that begins at `start`"
-    out, first = [], 0
-    for task, n in _counts(config, part).items():
-        out += [(k, task, k - first) for k in range(max(start, first), min(start + _CHUNK, first + n))]
-        first += n
-    return out
+def _list_jobs(config: ScreenConfig) -> list[_Job]:
+    "List what a configuration asks for"
+    jobs = []
+    for part, counts in (('train', config.tasks), ('test', config.test_counts())):
+        tasks = [(task, i) for task, n in counts.items() for i in range(n)]
+        jobs += [_Job(part, number, task, i) for number, (task, i) in enumerate(tasks)]
+    return jobs
 
 # %% ../../nbs/screen/04_make.ipynb #d9f53cf5
-def _annotated(shot: Shot, tolerance: Tolerance) -> bytes:
-    "A test picture with what is expected drawn in"
+def _draw_annotation(shot: Shot, tolerance: Tolerance) -> bytes:
+    "Draw what is expected into a test picture"
     (right, down), (w, h) = tolerance_pair(tolerance), shot.scene.size
     reach = right * w / RU_MAX, down * h / RU_MAX
     lines = [*shot.prompt.splitlines(), 'expected: ' + json.dumps(shot.call.to_dict()['arguments'])]
@@ -78,46 +84,39 @@ def _annotated(shot: Shot, tolerance: Tolerance) -> bytes:
     return encode_picture(mark_screen(shot.scene.image, at, reach, lines=lines), 'png', 0)
 
 # %% ../../nbs/screen/04_make.ipynb #019cee3e
-def _make_one(config: ScreenConfig, folder: Path, part: str, n: int, task: str, i: int) -> dict[str, Any]:
-    "Draw and store record `n`"
+def _make_one(config: ScreenConfig, folder: Path, job: _Job):
+    "Draw and store a record"
+    part, n, task, i = job
     shot = make_shot(task, f'{config.seed}/{part}/{task}/{i}', config.task_distributions.get(task))
     kind, stem = config.output.image_format, f'screenshot_{n:05d}' if part == 'train' else f'test_{n:05d}'
-    root = folder if part == 'train' else folder / 'test'
+    root, name = folder if part == 'train' else folder / 'test', f'images/{stem}.{kind}'
     picture = encode_picture(shot.scene.image, kind, config.output.image_quality)
-    write_whole(root / 'images' / f'{stem}.{kind}', picture, sync=False)
-    if part == 'train':
-        return training_record(f'sample_{n:05d}', f'images/{stem}.{kind}', shot.prompt, shot.call, shot.meta)
-    if config.annotates(_counts(config, part), task, i):
-        write_whole(root / 'annotated' / f'{stem}_annotated.png', _annotated(shot, config.test.tolerance),
+    write_whole(root / name, picture, sync=False)
+    if part == 'train': record = training_record(f'sample_{n:05d}', name, shot.prompt, shot.call, shot.meta)
+    else: record = _test_case(stem, name, shot, config.test.tolerance)
+    if part == 'test' and config.annotates(config.test_counts(), task, i):
+        write_whole(root / 'annotated' / f'{stem}_annotated.png', _draw_annotation(shot, config.test.tolerance),
                     sync=False)
-    return _test_case(stem, f'images/{stem}.{kind}', shot, config.test.tolerance)
-
-# %% ../../nbs/screen/04_make.ipynb #50ca5421
-def _make_chunk(config: ScreenConfig, folder: Path, part: str, start: int) -> int:
-    "Make the records of one chunk; how many"
-    jobs = _jobs(config, part, start)
-    lines = ''.join(_line(_make_one(config, folder, part, *job)) + '\n' for job in jobs)
-    write_whole(folder / _UNFINISHED / f'{part}_{start:08d}.jsonl', lines.encode())
-    return len(jobs)
+    write_whole(job.path(folder), json.dumps(record, ensure_ascii=False))
 
 # %% ../../nbs/screen/04_make.ipynb #1b4ba2b1
 def split_numbers(
     n: int,              # samples
     config: ScreenConfig # seed and shares
 ) -> dict[str, list[int]]: # 'train', 'val' and 'held_out' -> numbers of samples
-    "Which sample goes where."
+    "Divide samples into splits."
     order = list(range(n))
     random.Random(config.seed).shuffle(order)
-    kept = int(n * config.held_out.ratio) if config.held_out.enabled else 0
-    held, rest = order[:kept], order[kept:]
+    held_out = int(n * config.held_out.ratio) if config.held_out.enabled else 0
+    held, rest = order[:held_out], order[held_out:]
     cut = int(len(rest) * config.splits.train)
     return dict(train=rest[:cut], val=rest[cut:], held_out=held)
 
 # %% ../../nbs/screen/04_make.ipynb #f1c40e17
-def _described(config: ScreenConfig) -> bytes:
-    "Contents of config.json"
-    said = dict(config.model_dump(), system_prompt_text=instruction(config.system_prompt))
-    return (json.dumps(said, ensure_ascii=False, indent=2) + '\n').encode()
+def _config_bytes(config: ScreenConfig) -> bytes:
+    "Write what config.json holds"
+    fields = dict(config.model_dump(), system_prompt_text=instruction(config.system_prompt))
+    return (json.dumps(fields, ensure_ascii=False, indent=2) + '\n').encode()
 
 # %% ../../nbs/screen/04_make.ipynb #76d8e8c4
 def write_screens(
@@ -134,14 +133,14 @@ def write_screens(
         write_whole(folder / f'{name}.jsonl', ''.join(records[n] + '\n' for n in chosen).encode())
     body = ',\n'.join(cases)
     write_whole(folder / 'test' / 'test.json', (f'[\n{body}\n]\n' if cases else '[]\n').encode())
-    write_whole(folder / 'config.json', _described(config))
+    write_whole(folder / 'config.json', _config_bytes(config))
 
 # %% ../../nbs/screen/04_make.ipynb #8d34890b
 def _begin(config: ScreenConfig, out: Path, timestamp: Optional[str], resume: bool) -> Path:
-    "A new folder, or that of an unfinished run of the same configuration"
+    "Find the folder of an unfinished run of the same configuration, or make a new one"
     stem = f'{config.name_prefix}-'
     for old in sorted(out.glob(f'{stem}*/{_UNFINISHED}/config.json')) if resume else ():
-        if old.read_bytes() == _described(config) and timestamp in (None, old.parts[-3].removeprefix(stem)):
+        if old.read_bytes() == _config_bytes(config) and timestamp in (None, old.parts[-3].removeprefix(stem)):
             return old.parent.parent
     now, folder = time.time(), None
     while folder is None or folder.exists():
@@ -149,35 +148,22 @@ def _begin(config: ScreenConfig, out: Path, timestamp: Optional[str], resume: bo
         if timestamp and folder.exists(): raise DataError(f'{folder} is there already')
         now += 1
     for part in ('images', 'test/images', 'test/annotated', _UNFINISHED): (folder / part).mkdir(parents=True)
-    write_whole(folder / _UNFINISHED / 'config.json', _described(config))
+    write_whole(folder / _UNFINISHED / 'config.json', _config_bytes(config))
     return folder
 
 # %% ../../nbs/screen/04_make.ipynb #652a7ec1
-def _pool(workers: int) -> ProcessPoolExecutor:
-    "Processes that know the tasks registered so far, where the system can fork"
-    how = 'fork' if 'fork' in multiprocessing.get_all_start_methods() else None
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context(how))
-
-def _work(config: ScreenConfig, folder: Path, todo: list[tuple[str, int]], workers: int) -> Iterator[int]:
-    "Make the chunks that are not there; yields how many records are done with each"
-    if workers == 1 or len(todo) < 2:
-        for part, start in todo: yield _make_chunk(config, folder, part, start)
+def _work(config: ScreenConfig, folder: Path, jobs: list[_Job], workers: int) -> Iterator[None]:
+    "Make records, in processes that know the tasks registered so far where the system can fork; yields after each"
+    make = partial(_make_one, config, folder)
+    if workers == 1 or len(jobs) < 2:
+        yield from map(make, jobs)
         return
-    with _pool(min(workers, len(todo))) as pool:
-        futures = [pool.submit(_make_chunk, config, folder, *job) for job in todo]
-        try:
-            for f in as_completed(futures): yield f.result()
+    how = 'fork' if 'fork' in multiprocessing.get_all_start_methods() else None
+    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=multiprocessing.get_context(how)) as pool:
+        try: yield from pool.map(make, jobs, chunksize=max(1, min(25, len(jobs) // (4 * workers))))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-# %% ../../nbs/screen/04_make.ipynb #c738e15b
-def _chunks(config: ScreenConfig, folder: Path, part: str) -> dict[int, Path]:
-    "First record -> file of each chunk"
-    starts = range(0, sum(_counts(config, part).values()), _CHUNK)
-    return {i: folder / _UNFINISHED / f'{part}_{i:08d}.jsonl' for i in starts}
-
-def _chunk_lines(path: Path) -> list[str]: return path.read_text(encoding='utf-8').split('\n')[:-1]
 
 # %% ../../nbs/screen/04_make.ipynb #0552f027
 def make_screens(
@@ -194,15 +180,14 @@ def make_screens(
     config, out = read_screen_config(config), Path(out)
     check_tasks(config)
     folder = _begin(config, out, timestamp, resume)
-    chunks = {part: _chunks(config, folder, part) for part in ('train', 'test')}
-    todo = [(part, i) for part, paths in chunks.items() for i, p in paths.items() if not p.exists()]
-    totals = {part: sum(_counts(config, part).values()) for part in chunks}
-    total, left = sum(totals.values()), sum(min(_CHUNK, totals[part] - i) for part, i in todo)
+    jobs = _list_jobs(config)
+    todo = [job for job in jobs if not job.path(folder).exists()]
     hidden = None if progress is None else not progress
-    with tqdm(total=total, initial=total - left, unit='screen', disable=hidden) as bar:
-        for n in _work(config, folder, todo, workers): bar.update(n)
-    records, cases = ([line for p in paths.values() for line in _chunk_lines(p)] for paths in chunks.values())
-    write_screens(folder, config, records, cases)
+    with tqdm(total=len(jobs), initial=len(jobs) - len(todo), unit='screen', disable=hidden) as bar:
+        for _ in _work(config, folder, todo, workers): bar.update()
+    lines = {part: [job.path(folder).read_text(encoding='utf-8') for job in jobs if job.part == part]
+             for part in ('train', 'test')}
+    write_screens(folder, config, lines['train'], lines['test'])
     _tidy_up(folder)
     return folder
 
@@ -217,5 +202,5 @@ def _tidy_up(folder: Path):
 def screen_files(
     folder: Union[Path, str] # of a data set
 ) -> dict[str, bytes]:       # relative path -> contents
-    "Every file of a data set, to compare two of them."
+    "Read every file of a data set, to compare two of them."
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(Path(folder).rglob('*')) if p.is_file()}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def _plain(text: str) -> str: return re.sub(r'\W+', ' ', text).strip().lower()
 
 def _likeness(words: str, line: str) -> float:
-    "How much `line` is like `words`, or holds them: 0-100"
+    "Rate how much `line` is like `words`, or holds them: 0-100"
     from rapidfuzz import fuzz
     holds = .9 * fuzz.partial_ratio(_plain(words), _plain(line)) if len(line) >= len(words) else 0.
     return max(fuzz.ratio(_plain(words), _plain(line)), holds)
@@ -48,41 +48,41 @@ _SHORTCUT = {'save': 'ctrl s', 'print': 'ctrl p', 'open': 'ctrl o', 'copy': 'ctr
              'undo': 'ctrl z', 'select everything': 'ctrl a', 'close the window': 'alt f4', 'next tab': 'ctrl tab',
              'reopen': 'ctrl shift t'}
 
-def _quoted(text: str) -> list[str]: return re.findall(r"'([^'\n]+)'", text)
+def _find_quotes(text: str) -> list[str]: return re.findall(r"'([^'\n]+)'", text)
 
-def _shortcut(text: str, lines: list['TextLine']) -> ToolCall:
+def _press_shortcut(text: str, lines: list['TextLine']) -> ToolCall:
     keys = max((k for k in _SHORTCUT if k in text.lower()), key=len, default='save')
     return ToolCall.key_press(_SHORTCUT[keys].split())
 
-def _scrolling(text: str, lines: list['TextLine']) -> ToolCall:
+def _scroll(text: str, lines: list['TextLine']) -> ToolCall:
     back, across = re.search(r'\b(up|left|previous|before)\b', text), re.search(r'\b(left|right)\b', text)
     return (ToolCall.hscroll if across else ToolCall.scroll)((500, 500), -300 if back else 300)
 
 # %% ../../nbs/screen/08_reader.ipynb #aa0fd3b2
-def _waiting(text: str, lines: list['TextLine']) -> ToolCall:
+def _wait(text: str, lines: list['TextLine']) -> ToolCall:
     shown = ' '.join(line['text'].lower() for line in lines)
     if re.search(r'\b(error|failed)\b', shown): return ToolCall.terminate('failure')
     return ToolCall.terminate() if re.search(r'\b(done|finished|complete)\b', shown) else ToolCall.wait(5)
 
-def _dragging(text: str, lines: list['TextLine']) -> ToolCall:
-    target, second = _quoted(text), 'Steps so far' in text
+def _drag(text: str, lines: list['TextLine']) -> ToolCall:
+    target, second = _find_quotes(text), 'Steps so far' in text
     at = _find_print(lines, target[-1 if second else 0]) if target else None
     return (ToolCall.left_click_drag if second else ToolCall.mouse_move)(at or (500, 500))
 
-def _typing(text: str, lines: list['TextLine']) -> ToolCall: return ToolCall.type_text((_quoted(text) or [''])[0])
+def _type(text: str, lines: list['TextLine']) -> ToolCall: return ToolCall.type_text((_find_quotes(text) or [''])[0])
 
 # %% ../../nbs/screen/08_reader.ipynb #e965a0a4
 _CLICKS = {'right-click|context menu': 'right_click', 'middle': 'middle_click', 'double': 'double_click',
            'triple': 'triple_click'}
 
-def _clicking(text: str, lines: list['TextLine']) -> ToolCall:
+def _click(text: str, lines: list['TextLine']) -> ToolCall:
     action = next((a for pattern, a in _CLICKS.items() if re.search(pattern, text, re.I)), 'left_click')
-    words = _quoted(text) or re.findall(r'\b\d{1,2}\b', text)[:1] or [text]
+    words = _find_quotes(text) or re.findall(r'\b\d{1,2}\b', text)[:1] or [text]
     return ToolCall(action, coordinate=_find_print(lines, words[0]) or (500, 500))
 
 _RULES: tuple[tuple[str, Callable[[str, list['TextLine']], ToolCall]], ...] = (
-    (r'shortcut|keyboard', _shortcut), (r'\bscroll', _scrolling), (r'\bwait until\b', _waiting),
-    (r'\bdrag', _dragging), (r"^(type|enter) '", _typing), (r'', _clicking))
+    (r'shortcut|keyboard', _press_shortcut), (r'\bscroll', _scroll), (r'\bwait until\b', _wait),
+    (r'\bdrag', _drag), (r"^(type|enter) '", _type), (r'', _click))
 
 # %% ../../nbs/screen/08_reader.ipynb #ad9341cc
 class ScreenReader(VLMClient):
@@ -116,5 +116,5 @@ class ScreenReader(VLMClient):
         return Reply(format_tool_call(call), usage=NO_TOKENS)
 
     def estimate(self, request: Request) -> Usage:
-        "Nothing: no model is asked."
+        "Estimate nothing: no model is asked."
         return NO_TOKENS

@@ -69,7 +69,7 @@ class Scene:
         return x0, y0, x1, y1
 
     def wide(self, text: str, size: int = 0) -> int:
-        "Width of `text` in pixels."
+        "Measure the width of `text` in pixels."
         return int(_font(size or self.scale).getlength(text)) + 1
 
     def text(self, at: tuple[float, float], text: str, color: str = 'ink', size: int = 0, anchor: str = 'lm',
@@ -89,7 +89,7 @@ class Scene:
         self.draw.rounded_rectangle(box, radius, named(fill), named(line), width)
 
     def desktop(self) -> PixelBox:
-        "Task bar and icons; the box that is left for windows."
+        "Draw the task bar; the box that is left for windows."
         (w, h), bar = self.size, self.scale * 2 + 8
         self.box((0, h - bar, w, h), 'bar')
         self.mark('button', 'Start', (0, h - bar, bar * 2, h))
@@ -99,7 +99,7 @@ class Scene:
         return 0, 0, w, h - bar
 
     def window(self, title: str, box: PixelBox) -> PixelBox:
-        "A window; the box of its content."
+        "Draw a window; the box of its content."
         x0, y0, x1, y1 = box
         bar = self.scale * 2
         self.box(box, 'pane', radius=4)
@@ -111,19 +111,19 @@ class Scene:
         return x0 + 1, y0 + bar + 1, x1 - 1, y1 - 1
 
     def place(self, room: PixelBox, w: int, h: int) -> PixelBox:
-        "A box of `w` x `h` pixels somewhere in `room`, smaller if it must be."
+        "Choose a box of `w` x `h` pixels somewhere in `room`, smaller if it must be."
         w, h = min(w, room[2] - room[0]), min(h, room[3] - room[1])
         x, y = self.rng.randint(room[0], room[2] - w), self.rng.randint(room[1], room[3] - h)
         return x, y, x + w, y + h
 
     def app(self, title: str, least: float = .7) -> PixelBox:
-        "A desktop with one window that covers at least so much of each side; the box of its content."
+        "Draw a desktop with one window that covers at least so much of each side; the box of its content."
         room = self.desktop()
         def share() -> float: return self.rng.uniform(least, 1)
         return self.window(title, self.place(room, int(room[2] * share()), int(room[3] * share())))
 
     def button(self, label: str, at: Pixels, main: bool = False, role: str = 'button') -> PixelBox:
-        "A button whose top left corner is `at`; its box."
+        "Draw a button whose top left corner is `at`; its box."
         x, y = at
         box = (x, y, x + self.wide(label) + 2 * self.scale, y + 2 * self.scale)
         self.box(box, 'accent' if main else 'key', radius=4)
@@ -131,7 +131,7 @@ class Scene:
         return self.mark(role, label, box)
 
     def toolbar(self, box: PixelBox, labels: Sequence[str], role: str = 'button') -> PixelBox:
-        "A row of buttons at the top of `box`, as many as fit; the box below them."
+        "Draw a row of buttons at the top of `box`, as many as fit; the box below them."
         x, y, right, bottom = box
         high = 2 * self.scale + 12
         self.box((x, y, right, y + high), 'bar')
@@ -142,7 +142,7 @@ class Scene:
         return x, y + high, right, bottom
 
     def field(self, label: str, at: Pixels, width: int, value: str = '', focus: bool = False) -> PixelBox:
-        "A labelled text field; the box of the field. With `focus` it shows a caret."
+        "Draw a labelled text field; the box of the field. With `focus` it shows a caret."
         x, y = at
         self.text((x, y + self.scale // 2), label, 'soft')
         box = (x, y + self.scale + 6, x + width, y + 3 * self.scale + 10)
@@ -153,17 +153,8 @@ class Scene:
             self.draw.line((caret, box[1] + 5, caret, box[3] - 5), self.look['ink'], 2)
         return self.mark('field', label, box)
 
-    def checkbox(self, label: str, at: Pixels, ticked: bool) -> PixelBox:
-        "A box to tick with its label."
-        x, y = at
-        box = (x, y, x + self.scale + 2, y + self.scale + 2)
-        self.box(box, 'accent' if ticked else 'pane', 'soft', 2)
-        if ticked: self.draw.line((x + 3, y + 8, x + 7, y + 12, x + self.scale - 1, y + 4), self.look['on'], 2)
-        self.text((box[2] + 8, middle(box)[1]), label)
-        return self.mark('checkbox', label, box)
-
     def dialog(self, room: PixelBox, title: str, lines: Sequence[str], buttons: Sequence[str]) -> PixelBox:
-        "A dialog in the middle of things, its buttons at the bottom right; the box of its content."
+        "Draw a dialog in the middle of things, its buttons at the bottom right; the box of its content."
         wide = max([self.wide(t) for t in (title + ' ' * 24, *lines)] + [sum(self.wide(b) + 3 * self.scale
                                                                              for b in buttons)]) + 60
         high = self.scale * (2 * len(lines) + 8)
@@ -177,7 +168,7 @@ class Scene:
         return inner
 
     def month(self, box: PixelBox, year: int, number: int, dots: Sequence[int] = ()) -> dict[int, PixelBox]:
-        "A month's page in `box`; the box of each day. Days in `dots` carry a dot."
+        "Draw a month's page in `box`; the box of each day. Days in `dots` carry a dot."
         x0, y0, x1, y1 = box
         weeks, head = calendar.Calendar().monthdayscalendar(year, number), 3 * self.scale
         w, h, boxes = (x1 - x0) / 7, (y1 - y0 - head) / len(weeks), {}
@@ -195,7 +186,7 @@ class Scene:
         return boxes
 
     def week(self, box: PixelBox, entries: Sequence[Entry], first: int = 8, last: int = 18) -> list[PixelBox]:
-        "A week's page; the box of each entry."
+        "Draw a week's page; the box of each entry."
         x0, y0, x1, y1 = box
         side, head, hours = self.wide('00:00') + 12, 2 * self.scale, last - first
         w, h = (x1 - x0 - side) / len(DAYS), (y1 - y0 - head) / hours
@@ -216,7 +207,7 @@ class Scene:
         return boxes
 
     def table(self, box: PixelBox, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[PixelBox]]:
-        "A table at the top of `box`; boxes of its cells, a list for each row that fits."
+        "Draw a table at the top of `box`; boxes of its cells, a list for each row that fits."
         x0, y0, x1, y1 = box
         w, h, boxes = (x1 - x0) / len(head), 2 * self.scale + 2, []
         for r, row in enumerate([head, *rows][:int((y1 - y0) // h)]):
@@ -229,7 +220,7 @@ class Scene:
 
     def listing(self, box: PixelBox, items: Sequence[str], first: int,
                 chosen: Optional[int] = None) -> dict[int, PixelBox]:
-        "Entries of a long list from number `first`; the boxes of those that show, by number."
+        "Draw entries of a long list from number `first`; the boxes of those that show, by number."
         x0, y0, x1, y1 = box
         h, boxes = 2 * self.scale, {}
         count = int((y1 - y0) // h)
@@ -243,7 +234,7 @@ class Scene:
         return boxes
 
     def scrollbar(self, box: PixelBox, start: float, end: float):
-        "A scroll bar, upright or level, whose thumb covers `start` to `end` of it."
+        "Draw a scroll bar, upright or level, whose thumb covers `start` to `end` of it."
         x0, y0, x1, y1 = box
         self.box(box, 'bar')
         across = x1 - x0 > y1 - y0
@@ -253,14 +244,14 @@ class Scene:
         self.box(thumb, 'soft', None, 4)
 
     def progress(self, box: PixelBox, share: float) -> PixelBox:
-        "A progress bar, filled by `share`."
+        "Draw a progress bar, filled by `share`."
         self.box(box, 'bar', radius=3)
         filled = (box[0] + 2, box[1] + 2, box[0] + 2 + int((box[2] - box[0] - 4) * share), box[3] - 2)
         if filled[2] > filled[0] + 6: self.box(filled, 'accent', None, 3)
         return self.mark('progress', f'{share:.0%}', box)
 
     def pointer(self, at: Pixels):
-        "The mouse pointer, its tip at a point."
+        "Draw the mouse pointer, its tip at a point."
         x, y = at
         arrow = [(0, 0), (0, 17), (4, 13), (7, 19), (10, 18), (7, 12), (12, 12)]
         self.draw.polygon([(x + a, y + b) for a, b in arrow], '#ffffff', '#000000')
@@ -269,7 +260,7 @@ class Scene:
 def middle(
     box: PixelBox # (left, top, right, bottom) in pixels
 ) -> Pixels:   # (x, y)
-    "The pixel in the middle of `box`."
+    "Find the pixel in the middle of `box`."
     return int((box[0] + box[2]) // 2), int((box[1] + box[3]) // 2)
 
 # %% ../../nbs/screen/02_scenes.ipynb #37dfe01f
@@ -293,7 +284,7 @@ def mark_screen(
     good: bool = True,                # is the prediction right?
     lines: Sequence[str] = ()                  # words below the picture
 ) -> 'Image':
-    "A screen with expected and predicted positions drawn in."
+    "Draw expected and predicted positions into a screen."
     from PIL import Image, ImageDraw
     w, h = image.size
     out = Image.new('RGB', (w, h + 24 * len(lines) + 8 * bool(lines)), '#ffffff')

@@ -31,13 +31,13 @@ _KEYS = {'control': 'ctrl', 'return': 'enter', 'escape': 'esc', 'command': 'meta
 _MODIFIERS = ('ctrl', 'shift', 'alt', 'meta')
 
 def _one_key(written: str) -> str:
-    "A key in the usual spelling"
+    "Write a key in the usual spelling"
     plain = written.strip().lower() or written
     plain = plain.replace('_', '') if len(plain) > 1 else plain
     return _KEYS.get(plain, plain)
 
 def _presses(keys: list[str]) -> list[str]:
-    "The keys that are pressed one after the other; modifiers that follow each other in the order of the alphabet"
+    "List the keys that are pressed in turn; modifiers that follow each other in the order of the alphabet"
     parts = (re.findall(r'[^+]+|\+$', k) for k in keys)
     named = [_one_key(part) for found in parts for part in found]
     runs = groupby(named, key=_MODIFIERS.__contains__)
@@ -74,7 +74,7 @@ def score_step(
     expected: Union[ToolCall, dict[str, Any]],        # what it should have done
     tolerance: Tolerance = 10                         # number, or [x, y], thousandths
 ) -> StepScore:
-    "How good a step is; raises ValueError where the expected one is no step, or the tolerance none."
+    "Score a step; raises ValueError where the expected one is no step, or the tolerance none."
     goal = expected if isinstance(expected, ToolCall) else ToolCall.from_dict(expected)
     step = _step(predicted)
     right = step is not None and step.action == goal.action
@@ -94,7 +94,7 @@ def score_answer(
     gold: str,                # of a Sample
     tolerance: Tolerance = 10 # number, or [x, y], thousandths
 ) -> StepScore:
-    "How good the step is that an answer means; raises ValueError where the gold answer means none."
+    "Score the step that an answer means; raises ValueError where the gold answer means none."
     expected = step_of(gold)
     if expected is None: raise ValueError('there is no expected step: the gold answer is empty')
     return score_step(step_of(answer), expected, tolerance)
@@ -114,11 +114,11 @@ class ScreenScores(list[StepRow]):
     def __repr__(self) -> str: return f"ScreenScores({len(self)} steps: {self.estimate()})"
 
     def estimate(self, rows: Optional[list[StepRow]] = None) -> Estimate:
-        "Mean score of `rows` with its interval."
+        "Compute the mean score of `rows` with its interval."
         return bootstrap([r['score'] for r in (self if rows is None else rows)], n_resamples=2000)
 
     def groups(self) -> dict[str, list[StepRow]]:
-        "'all', each action and each task -> its rows."
+        "Group the rows: all, by action and by task."
         out = {'all': list(self)}
         for r in sorted(self, key=itemgetter('action_type')):
             out.setdefault(f"action {r['action_type']}", []).append(r)
@@ -126,17 +126,17 @@ class ScreenScores(list[StepRow]):
         return out
 
     def _summary(self, rows: list[StepRow]) -> dict[str, Any]:
-        "Means of a group, with the interval of its score"
+        "Compute the means of a group, with the interval of its score"
         mean = self.estimate(rows)
         keys = ('valid', 'action', 'place', 'hit', 'content', 'score', 'distance')
         return dict(n=len(rows), low=mean.low, high=mean.high, **{k: _mean(rows, k) for k in keys})
 
     def to_dict(self) -> dict[str, Any]:
-        "JSON-ready: a summary of each group, and all rows."
+        "Convert to JSON-ready values: a summary of each group, and all rows."
         return dict(groups={name: self._summary(rows) for name, rows in self.groups().items()}, rows=list(self))
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
-        "Names of the columns, and a row for each group."
+        "Build the names of the columns, and a row for each group."
         def part(v: Optional[float]) -> str: return '' if v is None else f'{100 * v:.0f}'
         parts = 'valid', 'action', 'place', 'hit', 'content'
         rows = [[name, g['n'], part(g['score']), f"{part(g['low'])} to {part(g['high'])}",
@@ -148,7 +148,7 @@ class ScreenScores(list[StepRow]):
 
 # %% ../../nbs/screen/07_score.ipynb #9e245a35
 def _as_call(p: Any) -> Union[ToolCall, dict[str, Any], None]:
-    "The step in a prediction of any form"
+    "Find the step in a prediction of any form"
     if isinstance(p, str): return read_step(p)['call']
     return p.get('call') if isinstance(p, dict) and 'name' not in p else p
 
@@ -169,7 +169,7 @@ def score_screens(
     predictions: Mapping[str, Any], # id -> step, wire format, reply, or row of `run_screens`
     tolerance: Tolerance = 10       # of samples that have none, thousandths
 ) -> ScreenScores:
-    "Scores of all samples; raises ValueError if there are none."
+    "Score all samples; raises ValueError if there are none."
     rows = ScreenScores()
     for s in samples:
         meta, found = s['meta'], _as_call(predictions.get(s['meta']['id']))
@@ -199,7 +199,7 @@ def step_picture(
     row: Optional[StepRow] = None, # its row of `ScreenScores`; None shows what is expected alone
     tolerance: Tolerance = 10      # of a sample that has none
 ) -> 'Image':
-    "A screen with the expected and the predicted step drawn in."
+    "Draw the expected and the predicted step into a screen."
     from cosee.screen.scenes import mark_screen
     image, expected = sample['images'][0], sample['meta']['expected_action']
     pair = tolerance_pair(sample['meta'].get('tolerance', tolerance))

@@ -50,7 +50,7 @@ def make_shot(
     rng,                         # `random.Random`, or what to seed one with
     shares: Optional[dict[str, float]] = None # kind -> probability; even if None
 ) -> Shot:
-    "A shot with its coordinate; ValueError if a task makes a step that is not valid."
+    "Make a shot with its coordinate; ValueError if a task makes a step that is not valid."
     rng, entry = rng if isinstance(rng, random.Random) else random.Random(str(rng)), SCREEN_TASKS[task]
     kind = draw_kind(shares or {k: 1 / len(entry.kinds) for k in entry.kinds}, rng)
     shot = entry.make(rng, kind)
@@ -66,7 +66,7 @@ def make_shot(
 def check_tasks(
     config: ScreenConfig # what to make
 ):
-    "DataError for tasks and kinds that are not registered."
+    "Raise DataError for tasks and kinds that are not registered."
     named = {'tasks': config.tasks, 'task_distributions': config.task_distributions,
              'annotation.per_type': config.annotation.per_type}
     for where, tasks in named.items():
