@@ -37,9 +37,9 @@ def shorten_help(
     p.add_argument('--help-all', action=_HelpAll, nargs=0, default=SUPPRESS,
                    help=f'list {len(rest)} more options, which may stand in the file of --config')
     p.set_defaults(hidden_help={a: a.help for a in rest}, parser=p)
-    p.usage = '%(prog)s ' + ' '.join([*(a.metavar or a.dest for a in p._actions if not a.option_strings),
-                                      *(f'{a.option_strings[0]} {a.metavar}' for a in p._actions if a.required and
-                                        a.option_strings), '[options]'])
+    positional = [str(a.metavar or a.dest) for a in p._actions if not a.option_strings]
+    required = [f'{a.option_strings[0]} {a.metavar}' for a in p._actions if a.required and a.option_strings]
+    p.usage = ' '.join(['%(prog)s', *positional, *required, '[options]'])
     for action in rest: action.help = SUPPRESS
 
 # %% ../../nbs/cli/08_options.ipynb #b0d9700a
