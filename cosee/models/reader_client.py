@@ -430,7 +430,7 @@ def _surely(doc: Reader, found: AtPlace) -> AtPlace:
     return cast(AtPlace, {**found, 'bbox': sure_box(doc.pages[found['page'] - 1], found['bbox'])})
 
 # %% ../../nbs/models/24_reader_client.ipynb #ecbe5f8e
-_NOTHING = 'No print on the pages answers the question.'
+_NOTHING = 'Nothing on the pages answers the question.'
 
 def _told(action: Action) -> str:
     "An action in words, for the trace"
