@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Optional, Union
-from ..utils.text import md_table
+from ..utils.text import counted, md_table
 
 # %% auto #0
 __all__ = ['Estimate', 'bootstrap', 'bootstrap_of', 'permutation_test', 'Difference', 'compare_pair', 'align_runs', 'holm',
@@ -55,7 +55,7 @@ def _interval(means, level: float) -> tuple[float, float]:
 # %% ../../nbs/eval/05_statistics.ipynb #920da026
 def _counted(n: int, documents: Optional[int]) -> str:
     if documents is None: return f"{n:,} questions"
-    return f"{documents:,} documents" + (" (too few to rely on)" if documents < 10 else '')
+    return counted(documents, 'document') + (" (too few to rely on)" if documents < 10 else '')
 
 def _points(x: float) -> str: return f"{100 * x:.1f}"
 
