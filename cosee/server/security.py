@@ -183,6 +183,8 @@ class SecurityMiddleware:
 
     def _refusal(self, scope: Message, headers: Mapping[str, str]) -> Optional[RequestError]:
         "Why a request is not let in, whoever sends it"
+        if scope.get('http_version', '1.1') not in ('1.0', '1.1'):
+            return RequestError('this version of HTTP is not spoken here', 505)
         if not self.hosts.allows(headers.get('host', '')):
             return RequestError('this server is not meant by that name; open http://127.0.0.1, or start it with '
                                 '--name', 403)
