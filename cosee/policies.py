@@ -261,15 +261,23 @@ class Team(Policy):
         "Make as many of the agents as the budget carries through a step."
         return within_budget(task, self.build_agents(task.client))
 
+    def controller_for(self,
+        task: Task,              # the question
+        agents: Sequence[Agent], # the team
+        **kwargs: Any            # more for the controller
+    ) -> CoSeeController:
+        "Make the controller that leads a team through a task, with the settings of this policy."
+        steps, gen = stochastic_rounding(self.max_steps, task.seed), {**task.gen, 'seed': task.seed}
+        return self.controller(agents, steps, gen, self.order, self.stop_confidence, self.agreement,
+                               page_selection=task.focus, snap=task.snap, **kwargs)
+
     def run_episode(self,
         task: Task,              # the question
         agents: Sequence[Agent], # the team
         **kwargs: Any            # more for the controller
     ) -> Answer:
         "Let a team answer the question of a task."
-        steps, gen = stochastic_rounding(self.max_steps, task.seed), {**task.gen, 'seed': task.seed}
-        controller = self.controller(agents, steps, gen, self.order, self.stop_confidence, self.agreement,
-                                     page_selection=task.focus, snap=task.snap, **kwargs)
+        controller = self.controller_for(task, agents, **kwargs)
         return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
 
     def solve(self, task: Task) -> Answer:

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional, Union
 from .agents import team
+from .budgets import Task
 from .cascade import PolicyName, make_controller
 from .controller import Episode, OnEvent
 from .focus import FocusSpec
-from .models.backends import load_config
+from .models.backends import usual_config
 from .models.clients import reading_client
 from .models.discovery import choose_model
 from .models.registry import make_client
 from .models.usage import Ledger
 from .pages import Pages, load_pages
 from .policies import Team
-from .utils.config import config_path
 
 # %% auto #0
 __all__ = ['PagesLike', 'open_document', 'open_client', 'ask']
@@ -38,8 +38,7 @@ def open_client(
     "Open the client that is meant; raises `ConfigError` for a name that nobody knows."
     if isinstance(client, str): return make_client(client)
     if client is not None: return client
-    path = config_path()
-    choice = choose_model(load_config(path) if path else None)
+    choice = choose_model(usual_config())
     return reading_client(choice.found.backend) if choice.found else make_client(choice.client)
 
 # %% ../nbs/core/06_qa.ipynb #b0d95008
@@ -48,17 +47,19 @@ def ask(
     question: str,             # what you want to know
     client: Any = None,        # a client, its name, or None for the best model at hand
     method: Union[PolicyName, Team] = 'auto', # how it is answered: a name, or a policy with settings of its own
-    max_steps: int = 3,        # most rounds of a team
+    max_steps: int = 3,        # most rounds of a team; a policy has its own
     max_tokens: Optional[int] = None, # hard budget; None: as many as it takes
-    page_selection: FocusSpec = 'auto', # which pages are shown
+    page_selection: Optional[FocusSpec] = None, # which pages are shown; None: as a policy says, or 'auto'
     seed: int = 0,             # of everything drawn by chance
     on_event: Optional[OnEvent] = None # listens turn by turn
 ) -> Episode:
     "Ask a document; raises `PageError`, `ConfigError` or ValueError for what cannot be used."
     pages, model = open_document(document), open_client(client)
-    settings = dict[str, Any](page_selection=page_selection, default_gen_kwargs=dict(seed=seed))
+    task = Task(pages, question, model, Ledger(max_tokens), seed)
     if isinstance(method, Team):
-        controller = method.controller(method.build_agents(model), int(method.max_steps), order=method.order,
-                                       stop_confidence=method.stop_confidence, agreement=method.agreement, **settings)
-    else: controller = make_controller(method, team(model), max_steps, **settings)
-    return controller.run(pages, question, ledger=Ledger(max_tokens), on_event=on_event)
+        task.look(method.focus if page_selection is None else page_selection, method.k)
+        controller = method.controller_for(task, method.build_agents(model))
+    else:
+        controller = make_controller(method, team(model), max_steps, dict(seed=seed),
+                                     page_selection='auto' if page_selection is None else page_selection)
+    return controller.run(pages, question, ledger=task.ledger, on_event=on_event)

@@ -46,6 +46,14 @@ def test_options_of_a_file_hold_and_the_command_line_goes_before_them(run, doc, 
         assert code == 2 and "is there already" in err
 
 
+def test_the_demo_writes_its_options_too(run, tmp_path):
+    file = tmp_path / "demo.yaml"
+    code, _, err = run("demo", "invoice", "-q", SUBTOTAL, "--method", "team", "--html", str(tmp_path / "a.html"),
+                       "--no-open", "--write-config", str(file))
+    assert code == 0 and str(file) in err
+    assert yaml.safe_load(file.read_text())["options"]["method"] == "team"
+
+
 @pytest.mark.parametrize("text, says", [
     ("options: {max-step: 3}", "x.yaml: options: there is no option 'max-step'; did you mean 'max-steps'?"),
     ("options: {max_steps: 0}", "x.yaml: options: max-steps"), ("options: {tools: 3}", "tools: true or false"),

@@ -19,8 +19,7 @@ from .common import (ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop, TerminalPag
                               cache_args, care_args, check_client, client_of, made_transcriber, model_args,
                               page_sources, positive, roles_of, say, settle_client, show_in_browser,
                               tell_duties, visual_args, visual_options)
-from .options import shorten_help, write_options
-from ..models.discovery import model_hint
+from .options import shorten_help
 from ..models.usage import usage_text
 from ..text.weights import BOUND
 from ..utils.text import (NOT_ANSWERABLE, abstains, check_question, counted, left_text, means_none, one_line,
@@ -500,6 +499,7 @@ def _ask_all(args: Namespace) -> Answers:
 def _ask_one(args: Namespace, client: 'VLMClient', answers: Answers, question: str, focus: 'FocusSpec',
              reading: float):
     "Answer a question, of the files that it names if it names any, and of all if these do not answer it"
+    from cosee.models.discovery import model_hint
     pages, episodes, results = answers
     start, some = time.perf_counter(), _files_meant(args, client, pages, question)
     episode = _episode(args, client, pages, question, _files_focus(args, pages, some, focus) if some else focus)
@@ -642,16 +642,8 @@ def _report(args: Namespace, answers: Answers, html: bool = True):
 # %% ../../nbs/cli/01_ask.ipynb #4177a64a
 def _code(results: list[Result]) -> int: return ANSWERED if any(map(_answered, results)) else NOTHING
 
-def _write_options(args: Namespace):
-    "Write the file of `--write-config`"
-    from cosee.utils.config import ConfigError
-    try: write_options(args.write_config, args)
-    except ConfigError as e: raise Stop(str(e), BAD_INPUT) from e
-    say(args, f'{args.write_config}: the options of this call; --config takes them from there')
-
 def _ask(args: Namespace) -> int:
     "Answer questions about a document"
-    if args.write_config: _write_options(args)
     settle_client(args)
     answers = _ask_all(args)
     _report(args, answers)

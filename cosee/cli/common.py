@@ -281,10 +281,8 @@ def backends_config(
     args: Namespace     # `config` is read
 ) -> Optional['Config']:
     "The configuration that `--config` or COSEE_BACKENDS names, or the user's; raises ConfigError for a faulty one."
-    from cosee.models.backends import load_config
-    from cosee.utils.config import config_path
-    path = config_path(args.config)
-    return load_config(path) if path else None
+    from cosee.models.backends import usual_config
+    return usual_config(args.config)
 
 def _by_id(args: Namespace, id: str) -> 'VLMClient':
     "The client of a backend's id"

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Any, Optional
-from .common import BAD_INPUT, CODES_HELP, FAILED, INTERRUPTED, PIPE_CLOSED, Stop, cache_wanted
+from .common import BAD_INPUT, CODES_HELP, FAILED, INTERRUPTED, PIPE_CLOSED, Stop, cache_wanted, say
 from .ending.interrupt import end_at_once, say_interrupted
 from .ending.signals import HEARD, hear
-from .options import with_file
+from .options import with_file, write_options
 from ..utils.config import ConfigError, redact
 from ..utils.registry import Entry, Registry, missing_extra
 from ..utils.isolation import stop_jobs
@@ -120,7 +120,11 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     asked = next((word for word in argv if not word.startswith('-')), None)
     if asked in RENAMED: raise Stop(f'there is no command {asked} any more; type `{RENAMED[asked]}`', BAD_INPUT)
     parser, part = _parser(asked)
-    try: args = parser.parse_args(with_file(argv, asked, part) if asked and part else argv)
+    try:
+        args = parser.parse_args(with_file(argv, asked, part) if asked and part else argv)
+        if file := getattr(args, 'write_config', None):
+            write_options(file, args)
+            say(args, f'{file}: the options of this call; --config takes them from there')
     except ConfigError as e: raise Stop(str(e), BAD_INPUT) from None
     if args.command: return args
     parser.print_help(sys.stderr)

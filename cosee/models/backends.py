@@ -10,14 +10,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Optional, TypeVar, Union
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
-from ..utils.config import (VARIABLE, ConfigError, fill_all, read_text, read_yaml, remember_secret, to_yaml,
-                                user_config)
+from ..utils.config import (VARIABLE, ConfigError, config_path, fill_all, read_text, read_yaml, remember_secret,
+                                to_yaml, user_config)
 from ..utils.files import write_whole
 from ..utils.registry import no_such
 
 # %% auto #0
 __all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'M', 'OWN_KINDS', 'SERVER_PORTS', 'Backend', 'make_backend', 'with_key',
-           'PlannerConfig', 'Config', 'parse_config', 'load_config', 'use_client', 'usual_backend']
+           'PlannerConfig', 'Config', 'parse_config', 'load_config', 'usual_config', 'use_client', 'usual_backend']
 
 # %% ../../nbs/models/00_backends.ipynb #9a3c0510
 # those of the package; more can be registered
@@ -244,6 +244,13 @@ def load_config(
 ) -> Config:
     "The `Config` in a file; raises `ConfigError`."
     return parse_config(read_text(path), env, str(path))
+
+def usual_config(
+    path: Optional[str] = None # a YAML file that was named
+) -> Optional[Config]:         # None where there is no file
+    "Load the file that is meant, see `config_path`; raises `ConfigError` for a faulty one."
+    found = config_path(path)
+    return load_config(found) if found else None
 
 # %% ../../nbs/models/00_backends.ipynb #b0d96002
 def use_client(

@@ -4,7 +4,7 @@
 
 # %% ../../nbs/server/01_documents.ipynb #3d4b39f8
 from __future__ import annotations
-import hashlib, io, json, os, secrets, threading, time
+import hashlib, io, json, os, secrets, threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +18,7 @@ from ..retrieval.index import PageHit, PageIndex
 from ..text.ocr import TextExtractor
 from ..pages import MAX_PIXELS, Pages, load_pages
 from ..runs.log import OPENED
+from ..runs.record import utc_now
 from ..utils.text import one_line
 from ..tools.sight import Sight
 
@@ -265,8 +266,6 @@ def _shown_name(
     last = str(name or '').replace('\\', '/').rstrip('/').rsplit('/', 1)[-1]
     return one_line(last, 120) or 'document'
 
-def _now() -> str: return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())
-
 # %% ../../nbs/server/01_documents.ipynb #4f39d842
 class Library:
     "The documents of all callers, each seen by its owner alone."
@@ -385,7 +384,7 @@ class Library:
         self._room(caller)
         document = self._made(dict(id=secrets.token_hex(12), owner=caller.owner, name=_shown_name(name), kind=kind,
                                    mark=mark,
-                                   files=[str(f) for f in files], count=0, at=_now()))
+                                   files=[str(f) for f in files], count=0, at=utc_now()))
         document.password = password
         document.count = len(document.pages)
         if document.count > self.limits.pages:

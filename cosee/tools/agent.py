@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 from ..agents import Action, Agent, PageImage
 from ..board import Board, View
-from ..budgets import Answer, Task
+from ..controller import CoSeeController
 from ..utils.boxes import Box, rounded, thousandths, widened
 from ..focus import num_pages
 from ..models.client import PageInput, Reply, Turn, ask, usable
@@ -233,7 +233,6 @@ class ToolTeam(Team):
     "A team with a Board whose agents may look closer before they write."
     max_calls: Whole = 3   # most calls of tools in a turn
 
-    def solve(self, task: Task) -> Answer:
-        "Run one episode of a team with tools."
-        agents = with_tools(self.fit_agents(task.look(self.focus, self.k)), max_calls=self.max_calls)
-        return self.run_episode(task, agents)
+    def controller(self, agents: Sequence[Agent], *args: Any, **kwargs: Any) -> CoSeeController:
+        "Make the controller that leads the team with its tools."
+        return super().controller(with_tools(agents, max_calls=self.max_calls), *args, **kwargs)
