@@ -88,6 +88,7 @@ def test_a_visual_retriever_with_a_missing_tensor_is_refused(tmp_path):
 RUN = ["run", "--limit", "2", "--method", "direct", "--set", "dataset.options.pages=1", "--quiet"]
 DAMAGE = [b"\xff\xfe no text\n", b"[1]\n", b'{"sample": "x"}\n', b"[" * 50_000 + b"\n", b'{"sample": NaN}\n']
 ODD = [dict(usage=7), dict(usage=dict(total_tokens="many")), dict(usage=dict(calls=-1)), dict(index="first"),
+       dict(index="1"), dict(seed="1"), dict(page="2"),
        dict(index=10**400), dict(gold="7"), dict(gold=[None]), dict(answer=["7"]), dict(status="fine"), dict(method=3),
        dict(sample=["a"]), dict(meta=[]), dict(meta=dict(evidence_pages="1")), dict(times=3),
        dict(times=dict(seconds="x")),
@@ -135,11 +136,7 @@ def test_every_command_names_and_counts_damaged_lines_and_goes_on(damaged, sound
     code, told = main([command, str(damaged), *more, "--quiet"]), capsys.readouterr()
     assert code == (1 if name == "status" else 0), told.err
     lines = [line for line in told.err.splitlines() if "records.jsonl" in line]
-    if name == "view":
-        assert f"{len(DAMAGE) + 1} lines are left out: line 2 (it is no JSON" in lines[0]
-        assert f"{len(ODD) - 1} lines are shown here" in lines[1]
-    else:
-        assert len(lines) == 1 and f"{len(DAMAGE) + len(ODD)} lines are left out: line 2 (it is no JSON" in lines[0]
+    assert len(lines) == 1 and f"{len(DAMAGE) + len(ODD)} lines are left out: line 2 (it is no JSON" in lines[0]
     assert main([command, str(sound), *more, "--quiet"]) == 0
     same = capsys.readouterr()
     assert "left out" not in same.err
@@ -162,7 +159,7 @@ def test_status_shows_which_lines_are_damaged(damaged, capsys):
     assert main(["report", str(damaged), "--format", "status", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)["damaged"]
     assert [d["line"] for d in told] == list(range(2, 2 + len(DAMAGE) + len(ODD)))
-    assert "field usage must be" in told[len(DAMAGE)]["why"]
+    assert "field usage: " in told[len(DAMAGE)]["why"]
 
 
 @pytest.mark.parametrize("fields", ODD)
@@ -170,7 +167,7 @@ def test_a_record_of_wrong_types_is_one_for_no_reader(sound, fields):
     from cosee.runs.log import parse_record
     line = (sound / "records.jsonl").read_bytes().splitlines()[0]
     assert parse_record(line)["status"] == "ok"
-    with pytest.raises(ValueError, match=f"field {next(iter(fields))} must be|no JSON"):
+    with pytest.raises(ValueError, match=f"field {next(iter(fields))}: |no JSON"):
         parse_record(json.dumps({**json.loads(line), **fields}).encode())
 
 

@@ -483,17 +483,16 @@ def test_reload_shows_what_has_come(browser, run, home):
 
 
 @pytest.mark.parametrize("record", [
-    {}, dict(status="ok"), dict(status=7, error=["a"], usage=[], times="x", meta=[], scores=[], gold="5"),
-    dict(gold=[None, {}], answer={"a": 1}, status="ok"),
-    dict(index="x", page=[], confidence="high", usage=dict(total_tokens=10**400, calls=float("nan"))),
-    dict(board=7, trace=[], status="ok"),
-    dict(board=dict(cells="x"), trace=dict(events=5, kind="calls", calls=7), evidence=dict(a=1),
-         meta=dict(evidence_boxes=[7, dict(page="x", bbox=[1]), dict(page=1, bbox=[0, 0, 9, 9])])),
-    dict(sample=["a", 1], doc=None, question=None),
-    dict(gold=["\ud800"], answer="\ud800", status="ok", scores=dict(em=True))])
+    {}, dict(sample=7, doc=8), dict(status="failed", error="a\u202eb\x00"), dict(gold=["a"], page=10**6),
+    dict(gold=[7, 7.5], page=0, meta=dict(tolerance="x", kind={}, evidence_pages=[0], evidence_boxes=[
+        dict(page=1, bbox=[0, 0, 9, 9]), dict(page=1, bbox="x"), {}])),
+    dict(board=dict(cells=[{}]), trace=dict(kind="calls", pages=[7])), dict(board=dict(cells=[dict(view={})])),
+    dict(trace=dict(calls=[{}, dict(agent={}, step=[], text=7, prompt={})])),
+    dict(gold=["\ud800"], answer="\ud800", scores=dict(em=.5)), dict(confidence=1e10, usage=dict(calls=2**62))])
 def test_records_of_any_kind_are_shown(tmp_path, record):
-    write_about(tmp_path, dict(methods=["m"], metrics=dict(em="squad"), config=7, versions=[], git=3, times=[]))
-    (tmp_path / "records.jsonl").write_text(json.dumps({"sample": "a", "method": "m", **record}) + "\n")
+    write_about(tmp_path, dict(methods=["m"], metrics=dict(em="squad"), config={}, versions={}, git=None, times={}))
+    base = {"sample": "a", "index": 0, "method": "m", "status": "ok"}
+    (tmp_path / "records.jsonl").write_text(json.dumps({**base, **record}) + "\n")
     viewer = Viewer(tmp_path)
     raw, packed, _ = viewer.pack()
     data = json.loads(raw)

@@ -184,7 +184,7 @@ def _write_records(args: Namespace) -> list[Path]:
 def _write_inspect(args: Namespace) -> list[Path]:
     from cosee.runs.inspect_log import write_inspect
     from cosee.runs.table import Run
-    from cosee.runs.viewer import RecordPages
+    from cosee.runs.record_pages import RecordPages
     run = Run(_one_run(args))
     source = RecordPages(run) if args.pages else None
     return write_inspect(run, args.output, (lambda record: source.pages(dict(record))[0]) if source else None)

@@ -6,14 +6,16 @@
 from __future__ import annotations
 import json, math, os, time, warnings
 from pathlib import Path
-from typing import (IO, TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, Optional, TypedDict, Union, cast)
+from typing import IO, TYPE_CHECKING, Annotated, Any, Iterator, Literal, Mapping, NamedTuple, Optional, Union, cast
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import Required, TypedDict   # Pydantic takes those of `typing` from Python 3.12
 from ..utils.config import concealed, without_keys
 from ..utils.files import private_folder, write_whole
 
 # %% auto #0
 __all__ = ['RECORDS', 'ABOUT', 'ASKED', 'OPENED', 'RunError', 'NoRoom', 'Record', 'key_of', 'without_times', 'locked_file',
-           'RunLog', 'to_line', 'write_about', 'strict_json', 'parse_record', 'Fault', 'read_records', 'DamagedRun',
-           'fault_words', 'warn_damaged', 'About', 'read_about', 'checked_about', 'Entry']
+           'RunLog', 'to_line', 'write_about', 'record_fault', 'strict_json', 'parse_record', 'Fault', 'read_records',
+           'DamagedRun', 'fault_words', 'warn_damaged', 'About', 'read_about', 'checked_about', 'Entry']
 
 # %% ../../nbs/runs/00_log.ipynb #38e10faa
 if TYPE_CHECKING: from cosee.controller import Evidence
@@ -196,79 +198,93 @@ def write_about(
         raise NoRoom(f'{folder} cannot be written ({e.strerror}); make room or name another folder') from e
 
 # %% ../../nbs/runs/00_log.ipynb #598772e3
-def _is_number(x: Any) -> bool:
-    return isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) < 2 ** 63
-
-def _is_count(x: Any) -> bool: return isinstance(x, int) and not isinstance(x, bool) and 0 <= x < 2 ** 63
-def _is_text(x: Any) -> bool: return isinstance(x, str)
-def _is_id(x: Any) -> bool: return _is_text(x) or _is_number(x)
-def _is_fields(x: Any) -> bool: return isinstance(x, dict)
-def _is_flag(x: Any) -> bool: return isinstance(x, bool)
-
-def _each(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    "A list whose items pass a test"
-    def passes(x: Any) -> bool: return isinstance(x, list) and all(map(test, x))
-    return passes
-
-def _values(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    "A dict whose values pass a test, or are None"
-    def passes(x: Any) -> bool: return isinstance(x, dict) and all(v is None or test(v) for v in x.values())
-    return passes
+_Number = Annotated[float, Field(gt=-2**63, lt=2**63, allow_inf_nan=False)]
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+_Id = Union[str, _Number]
+_Usage = dict[str, Union[bool, Annotated[_Number, Field(ge=0)], None]]
+_Numbers = dict[str, Optional[_Number]]
 
 # %% ../../nbs/runs/00_log.ipynb #e77d5f36
-def _has(x: Any, **tests: Callable[[Any], bool]) -> bool:
-    "Is `x` a dict whose fields of these names, where they are there and not None, pass their tests?"
-    return isinstance(x, dict) and all(x.get(k) is None or test(x[k]) for k, test in tests.items())
+class _View(TypedDict, total=False): page: Optional[_Count]
 
-def _is_spent(x: Any) -> bool:
-    return isinstance(x, dict) and all(v is None or _is_flag(v) or _is_number(v) and v >= 0 for v in x.values())
+class _Cell(TypedDict, total=False):
+    view: Optional[_View]
+    refs: Optional[list[_Count]]
 
-def _is_view(x: Any) -> bool: return _has(x, page=_is_count)
-def _is_cell(x: Any) -> bool: return _has(x, view=_is_view, refs=_each(_is_count))
-def _is_board(x: Any) -> bool: return _has(x, cells=_each(_is_cell))
-def _is_call(x: Any) -> bool: return _has(x, usage=_is_spent)
-def _is_event(x: Any) -> bool: return _has(x, applied=_is_fields, calls=_each(_is_call))
-def _is_ledger(x: Any) -> bool: return _has(x, entries=_each(_is_call))
+class _Board(TypedDict, total=False): cells: Optional[list[_Cell]]
+class _Call(TypedDict, total=False): usage: Optional[_Usage]
 
-def _is_trace(x: Any) -> bool:
-    return _has(x, events=_each(_is_event), calls=_each(_is_call), ledger=_is_ledger,
-                pages=lambda pages: isinstance(pages, list))
+class _Event(TypedDict, total=False):
+    applied: Optional[dict[str, Any]]
+    calls: Optional[list[_Call]]
 
-def _is_evidence(x: Any) -> bool:
-    return _has(x, bbox=_each(_is_number)) and _is_count(x.get('page')) and len(x.get('bbox') or range(4)) == 4
+class _Ledger(TypedDict, total=False): entries: Optional[list[_Call]]
 
-def _is_meta(x: Any) -> bool: return _has(x, evidence_pages=_each(_is_count), n_pages=_is_count)
+class _Trace(TypedDict, total=False):
+    events: Optional[list[_Event]]
+    calls: Optional[list[_Call]]
+    ledger: Optional[_Ledger]
+    pages: Optional[list[Any]]
+
+class _Evidence(TypedDict, total=False):
+    page: Required[_Count]
+    bbox: Optional[Annotated[list[_Number], Field(min_length=4, max_length=4)]]
+
+class _Meta(TypedDict, total=False):
+    evidence_pages: Optional[list[_Count]]
+    evidence_boxes: Optional[list[_View]]
+    n_pages: Optional[_Count]
+
+class _Times(TypedDict, total=False):
+    seconds: Optional[_Number]
+    reading: Optional[_Number]
+    at: Optional[str]
 
 # %% ../../nbs/runs/00_log.ipynb #79d1dae3
-_NEEDED = ('sample', 'index', 'method', 'status')
-_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = dict(
-    sample=(_is_id, 'a text or a number'), index=(_is_count, 'a whole number from 0'), method=(_is_text, 'a text'),
-    status=(lambda x: x in ('ok', 'failed'), "'ok' or 'failed'"), question=(_is_text, 'a text'),
-    gold=(_each(_is_id), 'a list of texts'), answer=(_is_text, 'a text'), data=(_is_text, 'a text'),
-    seed=(lambda x: isinstance(x, int), 'a whole number'), attempt=(_is_count, 'a whole number from 0'),
-    meta=(_is_meta, 'fields, with numbers of pages'), usage=(_is_spent, 'fields with numbers from 0'),
-    times=(lambda x: _has(x, seconds=_is_number, reading=_is_number, at=_is_text), 'fields with a number of seconds'))
-_MAY_BE_NONE: dict[str, tuple[Callable[[Any], bool], str]] = dict(
-    doc=(_is_id, 'a text or a number'), error=(_is_text, 'a text'), confidence=(_is_number, 'a number'),
-    page=(_is_count, 'a number of a page'), evidence=(_each(_is_evidence), 'a list of pages with boxes'),
-    invalid=(_is_count, 'a whole number'), raised=(_is_count, 'a whole number'), steps=(_is_count, 'a whole number'),
-    stopped=(_is_text, 'a text'), shown=(_each(_is_count), 'a list of numbers of pages'),
-    page_tokens=(_is_count, 'a whole number'), scores=(_values(_is_number), 'fields with numbers'),
-    right=(_is_flag, 'true or false'), team=(_values(_is_number), 'fields with numbers'),
-    reading=(_is_spent, 'fields with numbers from 0'),
-    board=(_is_board, 'a Board'), trace=(_is_trace, 'a trace'))
+class _Record(TypedDict, total=False):
+    "What a `Record` has to be to be used."
+    sample: Required[_Id]
+    index: Required[_Count]
+    method: Required[str]
+    status: Required[Literal['ok', 'failed']]
+    question: str
+    gold: list[_Id]
+    answer: str
+    data: str
+    seed: int
+    attempt: _Count
+    meta: _Meta
+    usage: _Usage
+    times: _Times
+    doc: Optional[_Id]
+    error: Optional[str]
+    confidence: Optional[_Number]
+    page: Optional[_Count]
+    evidence: Optional[list[_Evidence]]
+    invalid: Optional[_Count]
+    raised: Optional[_Count]
+    steps: Optional[_Count]
+    stopped: Optional[str]
+    shown: Optional[list[_Count]]
+    page_tokens: Optional[_Count]
+    scores: Optional[_Numbers]
+    right: Optional[bool]
+    team: Optional[_Numbers]
+    reading: Optional[_Usage]
+    board: Optional[_Board]
+    trace: Optional[_Trace]
+
+_record_type = TypeAdapter(_Record)
 
 def record_fault(
     found: Any # what stands on a line of a log
-) -> str:      # such as 'field usage must be fields with numbers from 0'; '' for a record
-    "Why `found` is no record that can be used."
-    if not isinstance(found, dict): return 'it is no record with fields'
-    lacking = [k for k in _NEEDED if k not in found]
-    if lacking: return f'field {lacking[0]} is missing'
-    wrong = [(k, words) for k, (test, words) in _FIELDS.items() if k in found and not test(found[k])]
-    known = {k: v for k, v in found.items() if v is not None}
-    wrong += [(k, words) for k, (test, words) in _MAY_BE_NONE.items() if k in known and not test(known[k])]
-    return f'field {wrong[0][0]} must be {wrong[0][1]}' if wrong else ''
+) -> str:      # such as 'field answer: Input should be a valid string'; '' for a record
+    "Say why `found` is no record that can be used."
+    try: _record_type.validate_python(found, strict=True)
+    except ValidationError as e:
+        first = e.errors(include_url=False, include_context=False, include_input=False)[0]
+        return f"field {first['loc'][0]}: {first['msg']}" if first['loc'] else 'it is no record with fields'
+    return ''
 
 # %% ../../nbs/runs/00_log.ipynb #90203a32
 def _no_number(text: str): raise ValueError(f'{text[:20]} is no number')
@@ -351,8 +367,22 @@ class About(dict[str, Any]):
     def __missing__(self, key: str): raise RunError(f'{self.path} has no field {key!r} that can be used')
 
 # %% ../../nbs/runs/00_log.ipynb #3f60f347
-_ABOUT = dict(hash=_is_text, name=_is_text, metrics=_values(_is_text), shard=_is_text, config=_is_fields,
-              versions=_is_fields, git=_is_fields, times=_is_fields)
+class _About(TypedDict, total=False):
+    methods: list[str]
+    hash: Optional[str]
+    name: Optional[str]
+    metrics: Optional[dict[str, Optional[str]]]
+    shard: Optional[str]
+    config: Optional[dict[str, Any]]
+    versions: Optional[dict[str, Any]]
+    git: Optional[dict[str, Any]]
+    times: Optional[dict[str, Any]]
+
+def _wrong_fields(about: dict[str, Any]) -> list[str]:
+    "The fields of a `run.json` that are not of their type"
+    try: TypeAdapter(_About).validate_python(about, strict=True)
+    except ValidationError as e: return list(dict.fromkeys(str(fault['loc'][0]) for fault in e.errors()))
+    return []
 
 def read_about(
     folder: Union[str, Path] # a run folder
@@ -369,11 +399,11 @@ def checked_about(
 ) -> About:
     "What was run. Raises RunError where it does not say so, and warns of fields that are left out."
     if not isinstance(found, dict): raise RunError(f"{path} is no object with fields such as 'methods'")
-    if not _each(_is_text)(found.get('methods', [])):
+    wrong = _wrong_fields(found)
+    if 'methods' in wrong:
         raise RunError(f"{path}: field 'methods' must be a list of names; did another version write it?")
-    odd = [k for k, test in _ABOUT.items() if found.get(k) is not None and not test(found[k])]
-    if odd: warn_damaged(path, f"{', '.join(odd)}: not of the type of this field, and left out")
-    return About({k: v for k, v in found.items() if k not in odd}, path)
+    if wrong: warn_damaged(path, f"{', '.join(wrong)}: not of the type of this field, and left out")
+    return About({k: v for k, v in found.items() if k not in wrong}, path)
 
 # %% ../../nbs/runs/00_log.ipynb #eead563d
 class Entry(NamedTuple):

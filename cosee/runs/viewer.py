@@ -6,166 +6,149 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Viewer', 'damage_words', 'ViewerData', 'Exported', 'export_viewer']
+__all__ = ['Row', 'LogTail', 'Viewer', 'damage_words', 'ViewerData', 'Exported', 'export_viewer']
 
 # %% ../../nbs/runs/12_viewer.ipynb #b2004385
-import gzip, json, re, threading, time
+import gzip, json, re, threading, warnings
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence, TypedDict, Union, cast)
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional, TypedDict, Union, cast
 from ..board import Board
-from ..utils.files import digest, files_mark, inside, json_lines, write_whole
-from ..pages import Pages, load_pages
-from .log import ABOUT, ASKED, OPENED, NoRoom, RECORDS, Record, RunError, fault_words
+from ..utils.files import digest, write_whole
+from .log import (ABOUT, DamagedRun, Fault, NoRoom, RECORDS, Record, RunError, fault_words, key_of,
+                            parse_record)
 from .pack import is_pack
-from .shown import (FACETS, LogTail, ShownNumbers, ShownQuestion, ShownRow, as_dict, as_list, read_line,
-                              short_text)
+from .record_pages import RecordPages
 from .answers import choose_metrics, label_methods
-from .table import Run, find_runs, replay_record
-from .viewer_pages import record_page, viewer_page
-from ..utils.text import one_line
+from .table import Run, find_runs, replay_record, score_records
+from .viewer_pages import NO_REASON, record_page, viewer_page
+from ..utils.text import clean, one_line
 from ..view.episode import episodes_html
-if TYPE_CHECKING:
-    from PIL.Image import Image
-    from cosee.datasets.sample import Sample
 
-# %% ../../nbs/runs/12_viewer.ipynb #c405ce0e
-MOST_PAGES = 500       # of one document that are looked at
-MOST_ASKED = 10**6     # questions of a run that are looked through, and any other number of its data set
-PATIENCE = 10.         # seconds for which one request looks for its question
+# %% ../../nbs/runs/12_viewer.ipynb #3686f971
+_Scores = list[Optional[float]]
+_FACETS = ('dataset', 'split', 'task_type', 'kind', 'wording', 'style', 'answer_type', 'answer_format',
+           'reasoning_type', 'answerable', 'n_pages')   # what of a record's `meta` questions can be chosen by
+_OF_QUESTION = 'id', 'question', 'gold', 'doc', 'pages'   # columns that all methods share
+_OF_ANSWER = 'failed', 'answer', 'page', 'confidence', 'tokens', 'calls', 'seconds', 'attempt'
 
-def _too_large(x: Any, where: str = 'dataset') -> str:
-    "The field of a data set whose number nobody means; '' if there is none"
-    if isinstance(x, (int, float)): return '' if abs(x) <= MOST_ASKED or where.endswith(('shuffle', 'seed')) else where
-    items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else ()
-    return next((found for k, v in items if (found := _too_large(v, f'{where}.{k}'))), '')
+class Row(NamedTuple):
+    "What the table shows of a record."
+    key: str                    # of its page in addresses and files
+    run: int                    # its number
+    method: str
+    sample: tuple[str, str]     # id, and fingerprint of question and gold
+    index: int                  # place of the sample
+    offset: int                 # of the record in its file
+    scores: _Scores             # by metric
+    question: tuple[str, ...]   # values of `_OF_QUESTION`
+    facets: tuple[str, ...]     # values of `_FACETS`
+    answer: tuple[Any, ...]     # values of `_OF_ANSWER`
 
-# %% ../../nbs/runs/12_viewer.ipynb #0670e749
-class RecordPages:
-    "The pages behind the records of a run, found again in its data set."
+# %% ../../nbs/runs/12_viewer.ipynb #ad08f14c
+def _question_values(record: Record) -> tuple[str, ...]:
+    "What is the same for all methods of a question"
+    doc, pages = record['doc'], record['meta'].get('evidence_pages') or []
+    gold = ' | '.join(clean(g, 200) for g in record['gold'][:8])
+    return (clean(record['sample'], 120), clean(record['question'], 500), gold, clean('' if doc is None else doc, 120),
+            ' '.join(map(str, pages[:40])))
+
+def _facet_values(record: Record) -> tuple[str, ...]:
+    values = [record['meta'].get(k) for k in _FACETS]
+    return tuple(clean(v, 60) if isinstance(v, (str, int, float)) else '' for v in values)
+
+def _answer_values(record: Record) -> tuple[Any, ...]:
+    "What differs by method"
+    failed, usage = record['status'] != 'ok', record['usage']
+    said = record['error'] or NO_REASON if failed else record['answer']
+    return (int(failed), clean(said, 300), record.get('page'), record.get('confidence'), usage.get('total_tokens'),
+            usage.get('calls'), record['times'].get('seconds'), record['attempt'])
+
+# %% ../../nbs/runs/12_viewer.ipynb #e8fae2d2
+def _score(record: Record, metrics: Mapping[str, str], stored: bool) -> _Scores:
+    "A score for each metric, or None; `stored`: those in the record are of these flavours"
+    if not record['gold']: return [None] * len(metrics)
+    if record['status'] != 'ok': return [0.] * len(metrics)
+    found = dict((record.get('scores') or {}) if stored else {})
+    missing = {m: f for m, f in metrics.items() if found.get(m) is None}
+    if missing:
+        anew = next(iter(score_records([record], missing).values()))
+        found |= {m: float(scores[0]) for m, scores in anew.items()}
+    return [round(found[m], 4) for m in metrics]
+
+# %% ../../nbs/runs/12_viewer.ipynb #7892e6e3
+class LogTail:
+    "Rows of a run folder that may still grow."
     def __init__(self,
-        run: Run
+        run: Run,                # the run
+        number: int,             # of the run
+        metrics: dict[str, str], # metric -> flavour
+        stored: bool             # are the scores in its records of these flavours?
     ):
-        self.run, self.lock = run, threading.Lock()
-        self.seen: dict[int, Sample] = {}                           # samples by place
-        self.left: Optional[Iterator[tuple[int, Sample]]] = None    # those that were not read yet
-        self.fault = ''                                             # why there are no more
-        self.served = (run.folder / OPENED).is_file()               # by a server, each document by itself
-        self.open = dict[str, Pages]()                              # the latest of these
+        self.run, self.number, self.metrics, self.stored = run, number, metrics, stored
+        self.clear()
 
-    def _samples(self) -> Iterator[tuple[int, Sample]]:
-        "All samples of the data set, each with its place"
-        from cosee.runs.config import DataConfig
-        from cosee.runs.record import samples_of
-        found = as_dict(self.run.about.get('config')).get('dataset')
-        if not isinstance(found, (dict, str)): raise ValueError(f'{ABOUT} names no data set')
-        asked = {'name': found} if isinstance(found, str) else found
-        too_large = _too_large(asked)
-        if too_large: raise ValueError(f'{ABOUT}: {too_large} is too large to look through')
-        try: yield from samples_of(DataConfig.model_validate(asked))
-        except Exception as e:
-            self.fault = str(e)
-            raise
+    def clear(self):
+        "Forget everything that was read."
+        self.rows: dict[tuple[str, str], Row] = {}        # by sample and method
+        self.faults: list[Fault] = []                     # lines that hold no record
+        self.lines = 0                                    # that were read
+        self.end, self.torn, self.file = 0, False, None   # read up to here; is the last line not whole?
 
-    def _find(self, index: Any) -> Sample:
-        "The sample at a place of the data set"
-        self.left = self.left or self._samples()
-        end = time.monotonic() + PATIENCE
-        while index not in self.seen:
-            if time.monotonic() > end: raise ValueError('the data set is still being looked through; reload the page')
-            i, sample = next(self.left, (None, None))
-            if i is None or sample is None:
-                raise ValueError(self.fault or 'the data set has fewer questions than the run')
-            self.seen[i] = sample
-        return self.seen[index]
+    def update(self) -> bool:
+        "Read what is new; was there anything?"
+        try: stat = self.run.path.stat()
+        except FileNotFoundError: return False
+        if self.run.packed and self.file == stat.st_ino: return False   # a pack does not grow
+        if self.file != stat.st_ino or stat.st_size < self.end: self.clear()   # another file
+        before, self.file = (self.end, self.torn, self.file), stat.st_ino
+        with self.run.open() as f:
+            if self.run.packed and not self.end: self.end = len(f.readline())   # it begins with what was run
+            f.seek(self.end)
+            for line in f: self._add_line(line)
+        return (self.end, self.torn, self.file) != before
 
-    def _images(self, record: dict[str, Any]) -> Sequence['Image']:
-        "The pages of a question of the data set"
-        sample = self._find(record.get('index'))
-        if not _fits(sample, record): raise ValueError('the data set has changed since')
-        return sample['images']
+    def _add_line(self, line: bytes):
+        self.torn = not line.endswith(b'\n')
+        if self.torn: return
+        self.lines += 1
+        try: record = parse_record(line)
+        except ValueError as e: self.faults.append(Fault(self.lines, str(e)))
+        else: self.rows[key_of(record)] = self._row(record)
+        self.end += len(line)
 
-    def pages(self,
-        record: dict[str, Any]         # of the run
-    ) -> tuple[Sequence['Image'], str]: # pages, drawn when they are looked at, and '' or why there are none
-        "The pages of a record's document."
-        try:
-            with self.lock: found = self._served(record) if self.served else self._images(record)
-            if len(found) > MOST_PAGES: raise ValueError(f'{len(found)} pages are too many to show')
-            return found, ''
-        except Exception as e:   # of whatever reads data
-            return [], f'no pictures: {one_line(str(e), 140)}'
+    def _row(self, record: Record) -> Row:
+        sample, method = key_of(record)
+        return Row(key=_key(self.number, sample, method), run=self.number, method=method,
+                   sample=(sample, record['data']), index=record['index'], offset=self.end,
+                   scores=_score(record, self.metrics, self.stored), question=_question_values(record),
+                   facets=_facet_values(record), answer=_answer_values(record))
 
-    def _served(self, record: dict[str, Any]) -> Sequence['Image']:
-        "The pages of a document that a server was asked about"
-        folder, asked, opened = self.run.folder, dict[str, Any](), dict[str, Any]()
-        for _, said in json_lines(folder / ASKED):
-            if said.get('id') == record.get('sample'): asked = said
-        for _, said in json_lines(folder / OPENED):
-            if said.get('id') == asked.get('document'): opened = said
-        if not opened or opened.get('gone'): raise ValueError('the document was removed')
-        id = str(opened['id'])
-        if id not in self.open:
-            files = _where(folder, opened)
-            self.open = {id: load_pages(files if len(files) > 1 else files[0])}
-        return self.open[id]
-
-# %% ../../nbs/runs/12_viewer.ipynb #9b488f86
-def _fits(sample: Sample, record: dict[str, Any]) -> bool:
-    "Is the sample what the record answers?"
-    from cosee.budgets import sample_id
-    answer = sample.get('answer', [])
-    gold = [answer] if isinstance(answer, str) else list(answer or [])
-    return digest([sample_id(sample, record['index']), sample['question'], gold]) == record.get('data')
-
-# %% ../../nbs/runs/12_viewer.ipynb #f89d06c2
-def _where(folder: Path, opened: dict[str, Any]) -> list[Path]:
-    "The files of a document: as they were, or as they lie in the run folder"
-    files = [Path(str(f)) for f in opened['files']]
-    if opened.get('kind') == 'upload': return [inside(folder, f'uploads/{f.name}') for f in files]
-    if files_mark(files) != opened.get('mark'): raise ValueError('the document has changed since')
-    return files
+# %% ../../nbs/runs/12_viewer.ipynb #ca7c0b79
+def _key(run: int, sample: str, method: str) -> str: return digest([run, sample, method], 16)
 
 # %% ../../nbs/runs/12_viewer.ipynb #946b2315
-def _as_recorded(record: dict[str, Any]) -> dict[str, Any]:
+def _recorded_episode(record: Mapping[str, Any]) -> dict[str, Any]:
     "An episode as far as a record tells it, without its trace"
     said = {k: record.get(k) for k in ('answer', 'confidence', 'page', 'stopped', 'steps')}
-    return {**said, 'evidence': as_list(record.get('evidence')), 'board': Board.from_dict(record['board'])}
+    return {**said, 'evidence': record.get('evidence') or [], 'board': Board.from_dict(record['board'])}
 
-def _episode_of(record: dict[str, Any]) -> Optional[dict[str, Any]]:
+def _episode(record: Record) -> Optional[dict[str, Any]]:
     "The episode of a team's record, None for a method without a Board"
     if not record.get('board'): return None
-    about = dict(question=record.get('question', ''), usage=record.get('usage'))
-    try: told = dict(cast(dict[str, Any], replay_record(cast(Record, record))) or {})
-    except Exception: told = {}   # of another version: the Board says most of it
-    return {**about, **(told or _as_recorded(record)), 'seconds': as_dict(record.get('times')).get('seconds')}
+    about = dict(question=record['question'], usage=record['usage'])
+    try: replayed = dict(cast(dict[str, Any], replay_record(record)) or {})
+    except Exception: replayed = {}   # of another version: the Board says most of it
+    return {**about, **(replayed or _recorded_episode(record)), 'seconds': record['times'].get('seconds')}
 
 # %% ../../nbs/runs/12_viewer.ipynb #1a1f5ac2
 def _open_run(folder: Union[str, Path]) -> Run:
     "A run folder; RunError says what to do about one that is none"
     folder = Path(folder)
-    packed = is_pack(folder)
-    if not (packed or folder.is_dir()):
-        raise RunError(f'{folder}: no such folder; name a folder that `cosee run` wrote')
-    if not (packed or (folder / ABOUT).is_file()):
-        inside = ', '.join(sorted(p.parent.name for p in folder.glob(f'*/{ABOUT}'))[:5])
-        mend = f'open one of the runs in it: {inside}' if inside else 'name a folder that `cosee run` wrote'
-        raise RunError(f'{folder} is no run folder, it has no {ABOUT}; {mend}')
-    try: run = Run(folder)
-    except (OSError, UnicodeDecodeError) as e:
-        raise RunError(f'{folder / ABOUT} cannot be read ({getattr(e, "strerror", None) or "not UTF-8"})') from None
-    methods = as_dict(run.about).get('methods')
-    if not isinstance(methods, list) or not all(isinstance(m, str) for m in methods):
-        raise RunError(f"{folder / ABOUT}: field 'methods' must be a list of names; did another version write it?")
-    return run
-
-# %% ../../nbs/runs/12_viewer.ipynb #4e6aefac
-class ListedRow(NamedTuple):
-    "A row, and where it belongs."
-    run: int        # its number
-    method: str
-    key: str        # of its page in addresses and files
-    row: ShownRow
+    if is_pack(folder) or (folder / ABOUT).is_file(): return Run(folder)
+    if not folder.is_dir(): raise RunError(f'{folder}: no such folder; name a folder that `cosee run` wrote')
+    runs = ', '.join(sorted(p.parent.name for p in folder.glob(f'*/{ABOUT}'))[:5])
+    mend = f'open one of the runs in it: {runs}' if runs else 'name a folder that `cosee run` wrote'
+    raise RunError(f'{folder} is no run folder, it has no {ABOUT}; {mend}')
 
 # %% ../../nbs/runs/12_viewer.ipynb #9b5024b2
 class Viewer:
@@ -178,43 +161,43 @@ class Viewer:
         if not folders: raise RunError('name a run folder')
         self.runs = [_open_run(f) for f in find_runs(folders)]
         self.metrics = choose_metrics(self.runs, metrics)
-        kept = [not metrics and as_dict(r.about.get('metrics')) == self.metrics for r in self.runs]
-        self.tails = [LogTail(r, self.metrics, same) for r, same in zip(self.runs, kept, strict=True)]
+        self.tails = [LogTail(r, n, self.metrics, not metrics and r.about.get('metrics') == self.metrics)
+                      for n, r in enumerate(self.runs)]
         self.labels, self.sources = label_methods(self.runs), [RecordPages(r) for r in self.runs]
         self.lock = threading.RLock()
         self.packed: Optional[tuple[bytes, bytes, str]] = None   # see `pack`; None: to be made
         self.reporting, self.reported = threading.Lock(), cast(Optional[tuple[Any, str]], None)   # the last report
-        self.listed: Optional[list[ListedRow]] = None            # see `rows`; None: to be made
+        self.sorted: Optional[list[Row]] = None                  # see `rows`; None: to be made
 
     @property
-    def title(self) -> str: return ', '.join(short_text(r.folder.resolve().name, 80) for r in self.runs)
+    def title(self) -> str: return ', '.join(clean(r.folder.resolve().name, 80) for r in self.runs)
     def __repr__(self): return f'Viewer({self.title!r}, {sum(len(t.rows) for t in self.tails):,} records)'
 
     def update(self) -> bool:
         "Read what is new in the folders; was there anything?"
         with self.lock:
             changed = [t.update() for t in self.tails]
-            if any(changed): self.packed = self.listed = None
+            if any(changed): self.packed = self.sorted = None
             return any(changed)
 
-    def _listing(self) -> list[ListedRow]:
+    def _sort(self) -> list[Row]:
         ranks = [{m: i for i, m in enumerate(run.methods)} for run in self.runs]
-        found = [(row.index, n, ranks[n].get(m, len(ranks[n])), ListedRow(n, m, _key(n, s, m), row))
-                 for n, t in enumerate(self.tails) for (s, m), row in t.rows.items()]
-        return [listed for *_, listed in sorted(found, key=lambda r: (*r[:3], r[3].method, r[3].key))]
+        def place(r: Row) -> tuple[Any, ...]:
+            return r.index, r.run, ranks[r.run].get(r.method, len(ranks[r.run])), r.method, r.key
+        return sorted((row for tail in self.tails for row in tail.rows.values()), key=place)
 
-    def rows(self) -> list[ListedRow]:
+    def rows(self) -> list[Row]:
         "All rows in the order of the data set, methods in theirs."
         with self.lock:
-            if self.listed is None: self.listed = self._listing()
-            return self.listed
+            if self.sorted is None: self.sorted = self._sort()
+            return self.sorted
 
-    def _methods(self, rows: list[ListedRow]) -> tuple[list[str], list[int]]:
+    def _methods(self, rows: list[Row]) -> tuple[list[str], list[int]]:
         "All methods by the name they have here, and the number of each row's"
         known = [name for labels in self.labels for name in labels.values()]
         mine = [self.labels[r.run].get(r.method) or r.method for r in rows]
         rank = {name: i for i, name in enumerate(dict.fromkeys([*known, *mine]))}
-        return [short_text(name, 120) for name in rank], [rank[name] for name in mine]
+        return [clean(name, 120) for name in rank], [rank[name] for name in mine]
 
     def data(self,
         served: bool = True,               # from a server: can be read again
@@ -222,17 +205,18 @@ class Viewer:
     ) -> ViewerData:
         "What the page shows."
         rows = self.rows()
-        samples = sorted({r.row.sample: r.row for r in reversed(rows)}.values(), key=lambda row: row.index)
+        samples = sorted({r.sample: r for r in reversed(rows)}.values(), key=lambda row: row.index)
         place = {row.sample: i for i, row in enumerate(samples)}
-        (methods, mine), (facets, columns) = self._methods(rows), _facets(samples)
-        scores = [[r.row.scores[i] for r in rows] for i in range(len(self.metrics))]
-        where = dict(s=[place[r.row.sample] for r in rows], m=mine, scores=scores)
-        return ViewerData(title=self.title, about=_told_of(self.runs[0]),
-                          notices=[s for t in self.tails for s in _odd(t)],
+        (methods, mine), (facets, facet_columns) = self._methods(rows), _facets(samples)
+        scores = [[r.scores[i] for r in rows] for i in range(len(self.metrics))]
+        exported = None if written is None else [int(r.key in written) for r in rows]
+        return ViewerData(title=self.title, about=_describe(self.runs[0]),
+                          notices=[s for t in self.tails for s in _notices(t)],
                           methods=methods, facets=facets, metrics=[[m, f'{m} ({f})'] for m, f in self.metrics.items()],
-                          served=served, report=any(row.about.gold for row in samples),
-                          samples={**_sample_columns(samples), 'facets': columns},
-                          rows={**where, **_row_columns(rows, written)})
+                          served=served, report=any(row.question[_OF_QUESTION.index('gold')] for row in samples),
+                          samples={**_columns(_OF_QUESTION, [r.question for r in samples]), 'facets': facet_columns},
+                          rows=dict(s=[place[r.sample] for r in rows], m=mine, scores=scores, file=exported,
+                                    key=[r.key for r in rows], **_columns(_OF_ANSWER, [r.answer for r in rows])))
 
     def pack(self) -> tuple[bytes, bytes, str]: # JSON, the same compressed, fingerprint
         "The data as they are sent."
@@ -244,22 +228,19 @@ class Viewer:
                 self.packed = raw, gzip.compress(raw, 5, mtime=0), digest(text, 20)
             return self.packed
 
-    def _read(self, listed: ListedRow) -> Optional[dict[str, Any]]:
-        "The record of a row, if it still stands where it stood"
-        with self.runs[listed.run].open() as f:
-            f.seek(listed.row.offset)
-            record = read_line(f.readline())
-        same = record and (str(record['sample']), record['method']) == (listed.row.sample[0], listed.method)
-        return record if same else None
-
     def record(self,
-        key: str                         # of a row
-    ) -> tuple[int, dict[str, Any]]:     # number of the run, record
+        key: str                  # of a row
+    ) -> tuple[int, Record]:      # number of the run, record
         "The whole record behind a row, read from its file; RunError if there is none."
-        listed = next((r for r in self.rows() if r.key == key), None)
-        record = self._read(listed) if listed else None
-        if not listed or not record: raise RunError(f'{self.title}: there is no record {key}; reload the table')
-        return listed.run, record
+        gone = RunError(f'{self.title}: there is no record {key}; reload the table')
+        row = next((r for r in self.rows() if r.key == key), None)
+        if row is None: raise gone
+        with self.runs[row.run].open() as f:
+            f.seek(row.offset)
+            try: record = parse_record(f.readline())
+            except ValueError: raise gone from None
+        if key_of(record) != (row.sample[0], row.method): raise gone
+        return row.run, record
 
     def episode(self,
         key: str,                   # of a row
@@ -270,10 +251,10 @@ class Viewer:
         n, record = self.record(key)
         pages, why = self.sources[n].pages(record)
         if brief and why: why = 'no pictures'
-        try: episode = _episode_of(record)
+        try: episode = _episode(record)
         except Exception as e: episode, why = None, f'the Board cannot be read ({one_line(str(e), 100)})'
         if episode is None: return record_page(record, pages, why)
-        title = ' · '.join(filter(None, [short_text(record['sample'], 60), short_text(record['method'], 60), why]))
+        title = ' · '.join(filter(None, [clean(record['sample'], 60), clean(record['method'], 60), why]))
         try: return episodes_html([episode], pages or None, title, max_bytes)
         except Exception as e:
             return record_page(record, pages, f'the episode cannot be drawn ({one_line(str(e), 100)})')
@@ -297,50 +278,37 @@ class Viewer:
                 self.reported = state, Report(self.runs, f'{name}={self.metrics[name]}').html()
             return self.reported[1]
 
-# %% ../../nbs/runs/12_viewer.ipynb #ca7c0b78
-def _key(run: int, sample: str, method: str) -> str: return digest([run, sample, method], 16)
-
 # %% ../../nbs/runs/12_viewer.ipynb #bdfdf055
-def _told_of(run: Run) -> list[str]:
+def _describe(run: Run) -> list[str]:
     "What was run, in a few words"
-    config, versions, git, times = (as_dict(run.about.get(k)) for k in ('config', 'versions', 'git', 'times'))
-    data, client = as_dict(config.get('dataset')), as_dict(config.get('client'))
+    config, versions, git, times = (run.about.get(k) or {} for k in ('config', 'versions', 'git', 'times'))
+    data, client = (config[k] if isinstance(config.get(k), dict) else {} for k in ('dataset', 'client'))
     known = dict(data=' '.join(str(data[k]) for k in ('name', 'split') if data.get(k)), model=client.get('type'),
                  seed=config.get('seed'), begun=str(times.get('at') or '')[:16].replace('T', ' '),
                  CoSee=versions.get('cosee'), commit=str(git.get('commit') or '')[:9], shard=run.about.get('shard'))
-    return [f'{name} {short_text(v, 80)}' for name, v in known.items() if v not in (None, '')]
+    return [f'{name} {clean(v, 80)}' for name, v in known.items() if v not in (None, '')]
 
 # %% ../../nbs/runs/12_viewer.ipynb #20761b53
-def _broken_lines(tail: LogTail, path: str) -> str:
-    "A word on lines that hold no record, '' if there are none"
-    if not tail.broken: return ''
-    return f'{path}: {fault_words(tail.broken)}. The same `cosee run` answers their questions again.'
-
-def _odd_records(tail: LogTail, path: str) -> str:
-    "A word on records with fields of wrong types, '' if there are none"
-    if not tail.odd: return ''
-    said = fault_words(tail.odd).replace(' left out:', ' shown here alone, and left out of scores and reports:', 1)
-    return f'{path}: {said}. The same `cosee run` answers their questions again.'
-
 def damage_words(
     tail: LogTail # of a run
-) -> list[str]:   # a sentence for each kind of damage
-    "What is wrong with lines of a log."
-    path = short_text(f'{tail.run.folder.name}/{RECORDS}', 200)
-    return [said for said in (_broken_lines(tail, path), _odd_records(tail, path)) if said]
+) -> list[str]:   # a sentence, or none
+    "Say which lines of a log hold no record."
+    if not tail.faults: return []
+    path = clean(f'{tail.run.folder.name}/{RECORDS}', 200)
+    return [f'{path}: {fault_words(tail.faults)}. The same `cosee run` answers their questions again.']
 
 # %% ../../nbs/runs/12_viewer.ipynb #c9acdaa4
 def _other_version(run: Run) -> str:
     "A word on a run of another version, '' for this one"
     from cosee import __version__
-    wrote = str(as_dict(run.about.get('versions')).get('cosee') or __version__)
+    wrote = str((run.about.get('versions') or {}).get('cosee') or __version__)
     if wrote.split('.')[:2] == __version__.split('.')[:2]: return ''
-    return (f'{short_text(run.folder.name)}/{ABOUT} was written by CoSee {short_text(wrote, 30)}, this is '
+    return (f'{clean(run.folder.name, 300)}/{ABOUT} was written by CoSee {clean(wrote, 30)}, this is '
             f'{__version__}: fields that it does not know are not shown.')
 
-def _odd(tail: LogTail) -> list[str]:
+def _notices(tail: LogTail) -> list[str]:
     "What the reader should know about the folder"
-    path = short_text(f'{tail.run.folder.name}/{RECORDS}', 200)
+    path = clean(f'{tail.run.folder.name}/{RECORDS}', 200)
     absent = f'{path} is not there: nothing has been answered yet, or the file was not copied.'
     torn = (f'{path}: the last line is not whole. Either the run is going on, or it was stopped while writing; '
             'the same `cosee run` mends the file.')
@@ -353,10 +321,10 @@ def _natural(text: str) -> tuple[int, int, str]:
     "Sorts numbers by their value, before words"
     return (0, len(text), text) if text.isdigit() else (1, 0, text)
 
-def _facets(samples: list[ShownRow]) -> tuple[list[tuple[str, list[str]]], list[list[int]]]:
+def _facets(samples: list[Row]) -> tuple[list[tuple[str, list[str]]], list[list[int]]]:
     "What questions can be chosen by: names and values, and for each a column of numbers"
     names, columns = [], []
-    for k, name in enumerate(FACETS):
+    for k, name in enumerate(_FACETS):
         values = sorted({row.facets[k] for row in samples} - {''}, key=_natural)
         if not 2 <= len(values) <= 60: continue
         place = {v: i for i, v in enumerate(values)}
@@ -364,17 +332,8 @@ def _facets(samples: list[ShownRow]) -> tuple[list[tuple[str, list[str]]], list[
         columns.append([place.get(row.facets[k], -1) for row in samples])
     return names, columns
 
-def _sample_columns(samples: list[ShownRow]) -> dict[str, list[str]]:
-    "Columns that have an entry for each sample"
-    return {k: [getattr(row.about, k) for row in samples] for k in ShownQuestion._fields}
-
-# %% ../../nbs/runs/12_viewer.ipynb #348712fc
-def _row_columns(rows: list[ListedRow], written: Optional[set[str]]) -> dict[str, Optional[list[Any]]]:
-    "Columns that have an entry for each row"
-    numbers = {k: [getattr(r.row.numbers, k) for r in rows] for k in ShownNumbers._fields}
-    failed, answers = [int(r.row.failed) for r in rows], [r.row.answer for r in rows]
-    return dict(key=[r.key for r in rows], failed=failed, answer=answers, **numbers,
-                file=None if written is None else [int(r.key in written) for r in rows])
+def _columns(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 # %% ../../nbs/runs/12_viewer.ipynb #565da438
 class ViewerData(TypedDict):
@@ -393,7 +352,7 @@ class ViewerData(TypedDict):
 # %% ../../nbs/runs/12_viewer.ipynb #78a8b49a
 _NAME = re.compile(r'[0-9a-f]{16}\.html')
 
-def _target(folder: Union[str, Path]) -> Path:
+def _export_folder(folder: Union[str, Path]) -> Path:
     "The folder to write to: new, empty, or an earlier export; RunError for another"
     folder = Path(folder)
     if folder.exists() and not folder.is_dir(): raise RunError(f'{folder} is a file; name a folder')
@@ -409,12 +368,11 @@ def _target(folder: Union[str, Path]) -> Path:
 # %% ../../nbs/runs/12_viewer.ipynb #fdc29c71
 def _write(path: Path, text: str): write_whole(path, text.encode('utf-8', 'replace'), sync=False)
 
-def _first_score(listed: ListedRow) -> float:
+def _first_score(row: Row) -> float:
     "What rows are chosen by; a row without a score comes last"
-    scores = listed.row.scores
-    return 2. if not scores or scores[0] is None else scores[0]
+    return 2. if not row.scores or row.scores[0] is None else row.scores[0]
 
-def _chosen(viewer: Viewer, episodes: str) -> list[str]:
+def _choose_episodes(viewer: Viewer, episodes: str) -> list[str]:
     "Keys of the rows whose pages are written: 'all', 'wrong', 'none' or how many, wrong answers first"
     rows = sorted(viewer.rows(), key=_first_score)
     if episodes == 'all': return [r.key for r in rows]
@@ -439,13 +397,15 @@ def export_viewer(
 ) -> Exported:
     "Write the viewer as a folder of files; RunError where that is not possible, ValueError for unknown `episodes`."
     viewer.update()
-    keys = _chosen(viewer, str(episodes))
+    keys = _choose_episodes(viewer, str(episodes))
     try:
-        folder = _target(folder)
+        folder = _export_folder(folder)
         for key in progress(keys):
             _write(folder / 'episodes' / f'{key}.html', viewer.episode(key, 2_000_000, brief=True))
         data = viewer.data(served=False, written=set(keys))
-        if data['report']: _write(folder / 'report.html', viewer.report())
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', DamagedRun)   # the viewer has named the lines
+            if data['report']: _write(folder / 'report.html', viewer.report())
         _write(folder / 'index.html', viewer_page(data))
     except OSError as e:
         raise NoRoom(f'{folder} cannot be written ({e.strerror}); make room, or name another folder') from e

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Optional
 from ..utils.boxes import Box, is_box, placed
-from .shown import NO_REASON, as_dict, as_list, finite_number, short_text
+from .log import Record
 from ..utils.text import clean, counted, html_text
 from ..view.drawing import own_box
 from ..view.html import (
@@ -63,23 +63,23 @@ def _plain_page(title: str, body: list[Optional[Html]]) -> str:
     policy = f"default-src 'none'; img-src data:; style-src {csp_hash(style)}; base-uri 'none'; form-action 'none'"
     head = el('head', el('meta', charset='utf-8'), el('meta', http_equiv='Content-Security-Policy', content=policy),
               el('meta', name='viewport', content='width=device-width, initial-scale=1'),
-              el('meta', name='referrer', content='no-referrer'), el('title', short_text(title, 200)),
+              el('meta', name='referrer', content='no-referrer'), el('title', clean(title, 200)),
               el('style', Html(style)))
     return f'<!doctype html>\n<html lang="en">{head}{el("body", el("main", body))}</html>\n'
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #12028b05
 _OWN, _WHOSE = 'own', {'own': 'model itself'}   # a model's own box, where the answer's was put on page text
 
-def _marks(record: dict[str, Any]) -> dict[int, list[tuple[str, Box]]]:
+def _marks(record: Record) -> dict[int, list[tuple[str, Box]]]:
     "Page -> (whose, box) of answer and gold; pages without a box are there too"
-    meta, out = as_dict(record.get('meta')), {}
-    theirs, gold = as_list(record.get('evidence')), as_list(meta.get('evidence_boxes'))
-    pages = [dict(page=p) for p in [record.get('page'), *as_list(meta.get('evidence_pages'))]]
-    own = [dict(page=e.get('page'), bbox=box) for e in map(as_dict, theirs) if (box := own_box(e))]
-    for who, e in [*(('answer', e) for e in theirs), *((_OWN, e) for e in own), *(('gold', e) for e in gold),
-                   *(('', e) for e in pages)]:
-        page, box = as_dict(e).get('page'), as_dict(e).get('bbox')
-        if not isinstance(page, int) or page < 1: continue
+    meta, out = record['meta'], dict[int, list[tuple[str, Box]]]()
+    answer, gold = record.get('evidence') or [], meta.get('evidence_boxes') or []
+    found: list[tuple[str, Any, Any]] = [('answer', e['page'], e.get('bbox')) for e in answer]
+    found += [(_OWN, e['page'], own_box(e)) for e in answer]
+    found += [('gold', e.get('page'), e.get('bbox')) for e in gold]
+    found += [('', page, None) for page in [record.get('page'), *(meta.get('evidence_pages') or [])]]
+    for who, page, box in found:
+        if not page: continue
         boxes = out.setdefault(page, [])
         if is_box(box): boxes.append((who, box))
     return out
@@ -110,76 +110,74 @@ def _figure(page: int, im: 'Image', boxes: list[tuple[str, Box]]) -> Html:
              for who in dict.fromkeys(who for who, _ in boxes)]
     return el('figure', el('figcaption', f'Page {page} ', names), _picture(im, boxes))
 
-def _figures(record: dict[str, Any], pages: Sequence['Image'], most: int = 4) -> list[Html]:
-    "The pages that answer and gold point at"
-    marks = {p: boxes for p, boxes in sorted(_marks(record).items()) if p <= len(pages)}
-    return [_seen(p, pages, boxes) for p, boxes in list(marks.items())[:most]]
-
-def _seen(page: int, pages: Sequence['Image'], boxes: list[tuple[str, Box]]) -> Html:
+def _try_figure(page: int, pages: Sequence['Image'], boxes: list[tuple[str, Box]]) -> Html:
     "A page with its boxes, or why it cannot be shown"
     try: return _figure(page, pages[page - 1], boxes)
-    except ValueError as e: return el('p', f'Page {page} cannot be shown: {short_text(str(e), 200)}', cls='dim')
+    except ValueError as e: return el('p', f'Page {page} cannot be shown: {clean(e, 200)}', cls='dim')
+
+def _figures(record: Record, pages: Sequence['Image'], most: int = 4) -> list[Html]:
+    "The pages that answer and gold point at"
+    marks = {p: boxes for p, boxes in sorted(_marks(record).items()) if p <= len(pages)}
+    return [_try_figure(p, pages, boxes) for p, boxes in list(marks.items())[:most]]
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #0720966a
-def _counts(usage: dict[str, Any], names: dict[str, str], form: str) -> list[str]:
+def _counts(usage: Mapping[str, Any], names: dict[str, str], form: str) -> list[str]:
     "What is known of `names`, as `form` says it with name and number"
-    found = {name: finite_number(usage.get(key)) for key, name in names.items()}
+    found = {name: usage.get(key) for key, name in names.items()}
     known = [form.format(name=name, n=n) for name, n in found.items() if n]
     return known or ['no model'] * (0 in found.values())
 
-def _asked(call: dict[str, Any]) -> str:
+def _prompt_text(call: Mapping[str, Any]) -> str:
     "The prompt of a call as one text"
     prompt = call.get('prompt')
     return '\n\n'.join(map(str, prompt)) if isinstance(prompt, list) else str(prompt or '')
 
-def _call_item(call: Any) -> Html:
+def _call_item(call: Mapping[str, Any]) -> Html:
     "One call: who, cost, reply, prompt"
-    call = as_dict(call)
-    cost = _counts(as_dict(call.get('usage')), dict(prompt_tokens='prompt', completion_tokens='reply'), '{name} {n:,}')
-    head = ', '.join([f"{short_text(call.get('agent'), 60)}, step {short_text(call.get('step'), 10)}", *cost])
-    said = clean(call.get('error') or call.get('text') or '(nothing)', 20_000)
-    asked = el('pre', Html(html_text(clean(_asked(call), 40_000))), dir='auto')
-    fold = el('details', el('summary', 'What was asked'), asked) if _asked(call) else None
+    cost = _counts(call.get('usage') or {}, dict(prompt_tokens='prompt', completion_tokens='reply'), '{name} {n:,}')
+    head = ', '.join([f"{clean(call.get('agent'), 60)}, step {clean(call.get('step'), 10)}", *cost])
+    said, prompt = clean(call.get('error') or call.get('text') or '(nothing)', 20_000), _prompt_text(call)
+    shown = el('pre', Html(html_text(clean(prompt, 40_000))), dir='auto')
+    fold = el('details', el('summary', 'What was asked'), shown) if prompt else None
     return el('div', el('p', head, cls='dim'), el('pre', Html(html_text(said)), dir='auto'), fold, cls='call')
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #e12096ca
 _NO_TRACE = ('The run kept no trace of this answer: with `trace: true` in its configuration (the default) it keeps '
              'every prompt and reply, and the Boards of teams.')
 
-def _calls_of(record: dict[str, Any]) -> list[Html]:
+def _calls(record: Record) -> list[Html]:
     "The calls of a record, or why there are none"
-    trace = as_dict(record.get('trace'))
-    inside = [c for e in as_list(trace.get('events')) for c in as_list(as_dict(e).get('calls'))]
-    calls = as_list(trace.get('calls')) or inside
+    trace = record.get('trace') or {}
+    calls = trace.get('calls') or [c for e in trace.get('events') or [] for c in e.get('calls') or []]
     if not calls: return [el('p', _NO_TRACE, cls='dim')]
     return [el('h2', counted(len(calls), 'call')), *map(_call_item, calls[:400])]
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #e4ba2de4
-def _facts_of(record: dict[str, Any], why: str) -> str:
+def _facts(record: Record, why: str) -> str:
     "What is known about an answer, on one line"
-    counts = _counts(as_dict(record.get('usage')), dict(total_tokens='tokens', calls='calls'), '{n:,} {name}')
-    page = f"page {record['page']}" if isinstance(record.get('page'), int) else ''
-    sample = f"sample {short_text(record.get('sample'), 120)}"
-    return ' · '.join(filter(None, [short_text(record.get('method'), 80), sample, *counts, page, why]))
+    counts = _counts(record['usage'], dict(total_tokens='tokens', calls='calls'), '{n:,} {name}')
+    page = f'page {number}' if (number := record.get('page')) else ''
+    sample = f"sample {clean(record['sample'], 120)}"
+    return ' · '.join(filter(None, [clean(record['method'], 80), sample, *counts, page, why]))
 
-def _gold_line(record: dict[str, Any]) -> Optional[Html]:
+def _gold_line(record: Record) -> Optional[Html]:
     "The gold answers, if there are any"
-    gold = record.get('gold') or []
-    shown = ' | '.join(clean(g, 1000) for g in (gold if isinstance(gold, list) else [gold])[:20])
-    return el('p', 'Gold: ', shown, cls='facts', dir='auto') if gold else None
+    shown = ' | '.join(clean(g, 1000) for g in record['gold'][:20])
+    return el('p', 'Gold: ', shown, cls='facts', dir='auto') if record['gold'] else None
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #38f38bbd
+NO_REASON = 'failed without saying why'
+
 def record_page(
-    record: dict[str, Any], # of a run, from anybody
+    record: Record,         # of a run
     pages: Sequence['Image'], # of its document; none: the page has no pictures
     why: str                # there are no pictures
 ) -> str:                   # a whole HTML document
     "The page of an answer without a Board."
-    failed = record.get('status') != 'ok'
-    said = record.get('error') or NO_REASON if failed else record.get('answer') or '(empty)'
-    title = f"{short_text(record.get('sample'), 60)}, {short_text(record.get('method'), 60)}"
+    said = record['error'] or NO_REASON if record['status'] != 'ok' else record['answer'] or '(empty)'
+    title = f"{clean(record['sample'], 60)}, {clean(record['method'], 60)}"
     pictures = el('div', _figures(record, pages)) if pages else None
-    body = [el('h1', record.get('question') or '', dir='auto'), el('p', said, cls='answer', dir='auto'),
-            _gold_line(record), el('p', _facts_of(record, why), cls='facts'),
-            el('div', pictures, el('div', _calls_of(record)), cls='both')]
+    body = [el('h1', record['question'], dir='auto'), el('p', said, cls='answer', dir='auto'),
+            _gold_line(record), el('p', _facts(record, why), cls='facts'),
+            el('div', pictures, el('div', _calls(record)), cls='both')]
     return _plain_page(title, body)

@@ -47,7 +47,8 @@ def clean(
 ) -> str:             # printable text, line breaks kept
     "`text` without control and direction characters, cut at `limit`."
     text = str(text)
-    cut = ''.join(map(_shown, text[:limit]))
+    cut = text[:limit]
+    if not cut.isprintable(): cut = ''.join(map(_shown, cut))
     return cut if len(text) <= limit else f'{cut.rstrip()} … ({len(text):,} characters)'
 
 # %% ../../nbs/utils/00_text.ipynb #aa75ef4a
