@@ -292,6 +292,25 @@ def test_a_note_of_ones_own_and_the_team_goes_on(browser, place):
     changes(browser, "document.getElementById('by-hand').requestSubmit()")
     answered(browser, "21")   # what was refused stays refused
     assert "you" in text(browser, "#replay") and text(browser, "#answer .ring") == "100%"
+    assert "your note decides" in text(browser, "#answer") and "agents agree" not in text(browser, "#answer")
+    clean(browser, place)
+
+
+def test_a_wrong_answer_leads_to_a_note_and_to_other_models(browser, place):
+    opened(browser, place)
+    ask(browser)
+    answered(browser, "19")
+    assert browser.js("document.getElementById('help').hidden")
+    click(browser, "wrong")
+    waits(browser, "!document.getElementById('help').hidden")
+    assert "No model was asked" in text(browser, "#help-said")
+    steps = browser.js("[...document.querySelectorAll('#help-steps button')].map(b => b.textContent)")
+    assert steps == ["Say what is right", "Ask slow", "Ask evil"]
+    browser.js("document.querySelector('#help-steps button').click()")
+    assert browser.js("!document.getElementById('by-hand').hidden && document.activeElement.id === 'note-answer'")
+    changes(browser, "[...document.querySelectorAll('#help-steps button')].at(-1).click()")
+    waits(browser, "!document.getElementById('after').hidden")
+    assert place.service.record(ME, browser.js("location.hash.match(/e=([0-9a-f]+)/)[1]"))["method"] == "auto (evil)"
     clean(browser, place)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict, Union, cast
-from ..board import WHOLE_DOCUMENT, Board, Cell, cell_page, has_page
+from ..board import WHOLE_DOCUMENT, YOU, Board, Cell, cell_page, has_page
 from ..controller import proposals_of
 from ..utils.boxes import Box, Size, is_box, placed
 from ..utils.files import write_whole
@@ -168,12 +168,18 @@ def _team_facts(episode: EpisodeLike) -> list[str]:
     return [', '.join(clients), counted(len(agents), 'agent') if agents else '',
             counted(steps, 'step') if steps else '']
 
+def _end_text(episode: EpisodeLike) -> str:
+    "Why it ended; a person who wrote the answer has overruled the agents, whatever they agreed on"
+    answer, stopped = answer_key(episode.get('answer') or ''), str(episode.get('stopped') or '')
+    by_hand = any(h.get('author') == YOU and answer_key(h.get('answer') or '') == answer for h in proposals_of(episode))
+    return 'your note decides' if answer and by_hand else _STOPPED.get(stopped, stopped)
+
 def _facts(episode: EpisodeLike) -> list[Html]:
     "What an episode cost, in words; what is unknown is left out"
-    usage, stopped = episode.get('usage') or {}, str(episode.get('stopped') or '')
+    usage = episode.get('usage') or {}
     seconds = episode.get('seconds') or usage.get('seconds') or 0
     parts = [*_team_facts(episode), usage_text(usage),
-             f'{seconds:.1f} s' if seconds >= .05 else '', _STOPPED.get(stopped, stopped)]
+             f'{seconds:.1f} s' if seconds >= .05 else '', _end_text(episode)]
     return [el('span', p) for p in parts if p]
 
 # %% ../../nbs/view/03_episode.ipynb #88774a4a

@@ -14,6 +14,25 @@ test('thumbnails hold what is in sight and a little more, however long it is', (
   }
 });
 
+test('a wrong answer, or none, leads to what would help', () => {
+  const start = { models: [{ name: 'qwen' }, { name: 'gemma' }, { name: 'ocr' }], advice: '' };
+  const episode = { state: 'done', answer: '7', right: null, settings: {} };
+  const wordsOf = (e, offered = start) =>
+    logic.helpFor({ ...episode, ...e }, offered)?.steps.map(s => s.words);
+  assert.equal(logic.helpFor(episode, start), null);
+  assert.equal(wordsOf({ right: true }), undefined);
+  assert.deepEqual(wordsOf({ right: false }), ['Ask gemma', 'Ask a team (several calls)']);
+  assert.deepEqual(wordsOf({ answer: null, settings: { client: 'ocr', k: 6 } }), ['Ask qwen', 'Ask gemma']);
+  assert.deepEqual(wordsOf({ state: 'failed', settings: { method: 'team' } }), ['Ask gemma']);
+  assert.equal(logic.helpFor({ ...episode, state: 'running', answer: null }, start), null);
+  const { steps } = logic.helpFor({ ...episode, right: false, settings: { client: 'ocr', k: 6 } }, start);
+  assert.deepEqual(steps[0].settings, { client: 'qwen', k: 6, method: 'auto' });
+  const alone = { models: [{ name: 'ocr' }], advice: 'cosee models fetch small' };
+  const help = logic.helpFor({ ...episode, answer: null }, alone);
+  assert.deepEqual(help.steps, []);
+  assert.ok(help.said.includes('No model was asked') && help.said.endsWith('cosee models fetch small'));
+});
+
 test('scrolling brings a cell into sight by the shortest way', () => {
   assert.equal(logic.scrolledTo(0, 500, 800, 100), 0);
   assert.equal(logic.scrolledTo(7, 0, 800, 100), 0);

@@ -12,6 +12,7 @@ import {
   answerInWords,
   colourOf,
   costInWords,
+  helpFor,
   isOver,
   moneyInWords,
   QUIET,
@@ -152,7 +153,7 @@ function look(to, isQuiet = false) {
 function clear() {
   for (const id of ['answer', 'replay', 'board', 'calls']) fill(id);
   for (const template of all('template[data-figure]', desk)) template.remove();
-  [$('after').hidden, $('running').hidden, $('by-hand').hidden] = [true, true, true];
+  for (const id of ['after', 'help', 'running', 'by-hand']) $(id).hidden = true;
   $('told').textContent = '';
   pageView.draw(false);
   thumbnails.mark({ notes: new Map(), evidence: new Set(), looking: null });
@@ -264,6 +265,23 @@ function ended() {
   const about = start.models.find(model => model.name === name)?.about || name;
   $('by').textContent = [`Who answered: ${about}`, moneyInWords(episode)].filter(Boolean).join(', ');
   for (const form of ['html', 'md', 'json']) $(`as-${form}`).href = fileOf(episode.id, form);
+  drawHelp();
+}
+
+function drawHelp() {
+  const help = helpFor(episode, start);
+  const button = (words, click) => h('button', { type: 'button', click }, words);
+  const steps = help?.steps.map(({ words, settings }) => button(words, () => askAgain(settings))) ?? [];
+  if (episode.right === false && !$('note').disabled) {
+    const correct = () => {
+      noteForm.show(true);
+      $('note-answer').focus();
+    };
+    steps.unshift(button('Say what is right', correct));
+  }
+  $('help').hidden = !help || !(help.said || steps.length);
+  $('help-said').textContent = help?.said ?? '';
+  fill('help-steps', steps);
 }
 
 // -- Questions about this document
@@ -313,6 +331,12 @@ const ask = withErrorMessage(async () => {
   } finally {
     $('go').disabled = false;
   }
+});
+
+const askAgain = withErrorMessage(async settings => {
+  $('question').value = episode.question;
+  forms.a.write(settings);
+  await ask();
 });
 
 // -- By hand

@@ -20,18 +20,6 @@ const check = (name, value, text, checked) =>
 const words = {
   focus: { auto: 'as needed', all: 'all pages', top: 'the best pages', overview: 'an overview first' },
   order: { sequential: 'one after the other', parallel: 'all at once' },
-  method: {
-    auto: 'as is best for the model',
-    team: 'a team that shares notes',
-    direct: 'one call',
-    require_evidence: 'one call; no answer that no page says',
-    min_confidence: 'one call; no answer that no page says or that is unsure',
-    self_check: 'one call; the model has to stand by its answer',
-    rules_first: 'rules first, then one call',
-    rules_first_self_check: 'rules first, then one call that is asked about its answer',
-    escalate: 'one call; a team where it does not hold',
-    blind: 'a team whose first answers nobody has heard',
-  },
 };
 const named = text => text.replaceAll('_', ' ');
 
@@ -41,7 +29,7 @@ export function settingsForm(element, start, said) {
   const models = Object.fromEntries(
     start.models.map(({ name, about }) => [name, about ? `${name} – ${about}` : name]),
   );
-  const methods = Object.fromEntries(start.methods.map(name => [name, words.method[name] ?? named(name)]));
+  const methods = Object.fromEntries(start.methods.map(({ name, about }) => [name, about || named(name)]));
   const team = h(
     'fieldset',
     { class: 'team' },
@@ -58,7 +46,7 @@ export function settingsForm(element, start, said) {
   ];
   element.replaceChildren(
     field('Model', choice('client', Object.keys(models), usual.client, models), 'whole-row'),
-    field('Method', choice('method', start.methods, usual.method, methods)),
+    field('Method', choice('method', Object.keys(methods), usual.method, methods), 'whole-row'),
     ...ofTeam,
     field('Tokens at most', number('max_tokens', '', 1, 1e8, 'no limit')),
   );
@@ -78,6 +66,10 @@ export function settingsForm(element, start, said) {
   };
   const write = settings => {
     const chosen = { ...usual, ...settings };
+    if (!methods[chosen.method]) {
+      methods[chosen.method] = named(chosen.method); // of an episode that a program asked for
+      first('[name="method"]', element).append(h('option', { value: chosen.method }, named(chosen.method)));
+    }
     for (const name of ['client', 'method', 'order', 'focus', 'k', 'max_steps']) {
       first(`[name="${name}"]`, element).value = chosen[name] || usual[name];
     }

@@ -175,6 +175,24 @@ export function settingsInWords(settings, usual) {
   return words.filter(Boolean).join(', ');
 }
 
+// -- What would help
+const READER = 'ocr'; // the rule-based reader, which asks no model
+
+// From an answer that is wrong, or that is none, to a better one: whom else to ask, or how to get a model.
+export function helpFor(episode, { models, advice }) {
+  const isNone = episode.state === 'done' && !episode.answer;
+  if (episode.right !== false && !isNone && episode.state !== 'failed') return null;
+  const asked = episode.settings.client || models[0].name;
+  const method = episode.settings.method ?? 'auto';
+  const step = (words, change) => ({ words, settings: { ...episode.settings, ...change } });
+  const others = models.filter(({ name }) => name !== asked && name !== READER).slice(0, 3);
+  const steps = others.map(({ name }) => step(`Ask ${name}`, { client: name, method: 'auto' }));
+  const isTeam = asked === READER || ['team', 'blind'].includes(method);
+  if (!isTeam) steps.push(step('Ask a team (several calls)', { method: 'team' }));
+  const said = asked === READER ? ['No model was asked: the reader copies what pages say.', advice] : [];
+  return { said: said.filter(Boolean).join(' For more, '), steps };
+}
+
 // -- Two answers
 export const sameAnswer = (a, b) => normal(a) === normal(b);
 const normal = text =>
