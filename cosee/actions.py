@@ -306,14 +306,14 @@ class Parsed(NamedTuple):
     how: Literal['strict', 'mended', 'failed']
     error: str = '' # why it failed
 
-def _lowered(obj: dict[str, Any]) -> dict[str, Any]: return {str(k).lower(): v for k, v in obj.items()}
+def _lower_keys(obj: dict[str, Any]) -> dict[str, Any]: return {str(k).lower(): v for k, v in obj.items()}
 
 def _candidates(obj: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
     "`obj` and the objects in it that could be the action: arguments of a tool call, members of a list"
     if depth and isinstance(obj, str) and obj.lstrip().startswith('{'):
         obj = next((o for _, _, o in scan_json(obj)), None)
-    if isinstance(obj, dict) and 'action' not in obj and 'action' in (lower := _lowered(obj)):
-        obj = {k: _lowered(v) if isinstance(v, dict) else v for k, v in lower.items()}
+    if isinstance(obj, dict) and 'action' not in obj and 'action' in (lower := _lower_keys(obj)):
+        obj = {k: _lower_keys(v) if isinstance(v, dict) else v for k, v in lower.items()}
     if isinstance(obj, dict) and isinstance(obj.get('action', obj.get('type')), str): yield obj
     inner = obj.values() if isinstance(obj, dict) else obj[:32] if isinstance(obj, list) else ()
     if depth < 3:
@@ -335,7 +335,7 @@ NO_OBJECT, NO_ACTION = 'no JSON object in the reply', 'the object names no actio
 CUT_OFF = 'the reply was cut off'
 
 # %% ../nbs/02_agents.ipynb #61a08b87
-def _answered(action: Action) -> Action:
+def _spell_abstention(action: Action) -> Action:
     "`action` with the usual words where it abstains"
     return {**action, 'answer': NOT_ANSWERABLE} if 'answer' in action and abstains(action['answer']) else action
 
@@ -357,7 +357,8 @@ def parse_reply(
         for found in _candidates(obj):
             try:
                 if start == cut and _lost_answer(found): raise ActionError(CUT_OFF)
-                return Parsed(_answered(normalize_action(found, space)), 'strict' if found is whole else 'mended')
+                return Parsed(_spell_abstention(normalize_action(found, space)),
+                              'strict' if found is whole else 'mended')
             except ActionError as e: error = CUT_OFF if start == cut else str(e)
     if cut is not None and error in (NO_OBJECT, NO_ACTION) and find_answer(text) is None: error = CUT_OFF
     return Parsed(invalid_action(text, error), 'failed', error)

@@ -22,7 +22,7 @@ from typing import Any, Optional, Protocol, TYPE_CHECKING, Union, cast
 from .actions import (ACTIONS, CUT_OFF, NO_ACTION, NO_OBJECT, Action, ActionError, ActionKind, KINDS, Parsed,
                            Place, Space, action_schema, brief_role, describe_actions, fit_action, invalid_action,
                            normalize_action, parse_action, parse_reply, read_view, role_text)
-from .board import YOU, Board, BoardView
+from .board import USER, Board, BoardView
 from .focus import num_pages
 from .models.client import GEN_DEFAULTS, Reply, Request, VLMClient, ask, merged, page_request, usable
 from .utils.json_scan import bare_value, find_answer, read_answer, spoken
@@ -105,7 +105,7 @@ class Agent:
     ) -> Request:
         "What `act` asks."
         view = _told_of(board, self.board_kwargs)
-        by_hand = f'\n{_BY_HAND}' if any(c['author'] == YOU for c in view.cells) else ''
+        by_hand = f'\n{_BY_HAND}' if any(c['author'] == USER for c in view.cells) else ''
         return page_request(images, question, view.text, self.role_prompt + by_hand, task='act', notes=view.cells,
                             duty=self.brief and self.brief + by_hand, actions=tuple(self.actions),
                             schema=action_schema(self.actions, num_pages(images), len(board)),

@@ -13,7 +13,7 @@ from .utils.text import html_table, one_line
 from collections.abc import Callable, Collection, Iterable
 
 # %% auto #0
-__all__ = ['PageIndex', 'BBox', 'Tag', 'CellID', 'StepIndex', 'AgentName', 'AnswerText', 'YOU', 'WHOLE_DOCUMENT', 'Found',
+__all__ = ['PageIndex', 'BBox', 'Tag', 'CellID', 'StepIndex', 'AgentName', 'AnswerText', 'USER', 'WHOLE_DOCUMENT', 'Found',
            'NOT_SEEN', 'View', 'Cell', 'Evidence', 'unit_bbox', 'whole_document', 'has_page', 'cell_page', 'Board',
            'cell_line', 'BoardView', 'Coverage']
 
@@ -26,7 +26,7 @@ StepIndex = int      # of a round of the team, from 1
 AgentName = str      # of who writes
 AnswerText = str     # an answer alone
 
-YOU = 'you'          # who writes by hand: the person who asks; no agent has this name
+USER = 'you'          # who writes by hand: the person who asks; no agent has this name
 WHOLE_DOCUMENT = 'whole document'   # description of a view that is of no page in particular
 
 # %% ../nbs/01_board.ipynb #c3df23e0
@@ -181,7 +181,7 @@ class Board:
         tags: Union[str, Iterable[str], None] = None     # cells with ANY of these tags
     ) -> list[Cell]:                                     # cells that pass every filter given
         "Cells by page, author and tags."
-        pages, authors, any_of = _wanted(page), _wanted(author), _wanted(tags)
+        pages, authors, any_of = _filter_values(page), _filter_values(author), _filter_values(tags)
         return self.list_cells(lambda c: (pages is None or cell_page(c) in pages)
                                and (authors is None or c['author'] in authors)
                                and (any_of is None or not any_of.isdisjoint(c['tags'])))
@@ -277,7 +277,7 @@ def _by_page(cells: Iterable[Cell]) -> dict[int, list[Cell]]:
     return pages
 
 # %% ../nbs/01_board.ipynb #e6386f76
-def _wanted(one_or_more: Union[int, str, Iterable[Any], None]) -> Optional[set[Any]]:
+def _filter_values(one_or_more: Union[int, str, Iterable[Any], None]) -> Optional[set[Any]]:
     "What a filter lets through; None: everything"
     if one_or_more is None: return None
     return {one_or_more} if isinstance(one_or_more, (str, int)) else set(one_or_more)

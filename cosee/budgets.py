@@ -251,12 +251,12 @@ class Task:
         evidence: list[Evidence] = []
         box = list(bbox) if bbox else None
         if page: evidence.append({'page': page, 'bbox': box, 'content': one_line(answer, 300), 'cell': None})
-        if page and not abstains(answer): evidence = self._snapped(evidence, answer)
+        if page and not abstains(answer): evidence = self._ground_evidence(evidence, answer)
         return Answer(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
                              usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
                              stopped=stopped, board=None, trace=self._trace(), shown=pages_shown(self.calls))
 
-    def _snapped(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
+    def _ground_evidence(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
         "Evidence with its box on the words"
         from cosee.text.grounding import ground
         if not self.snap: return evidence

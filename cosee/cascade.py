@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Optional, cast, get_args
 from .agents import ROLES, Action, Agent, Model, invalid_action, role_text, words_of
 from .board import Board, View
 from .budgets import Answer, Task, pages_shown, reading_of
-from .controller import (MODEL_FAILED, CoSeeController, Episode, Event, Hypothesis, OnEvent, Snap, noted,
+from .controller import (MODEL_FAILED, CoSeeController, Episode, Event, Hypothesis, OnEvent, Snap, add_note,
                               proposals_of)
 from .focus import listed
 from .models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
@@ -284,7 +284,7 @@ def _withhold(first: Episode, reason: str) -> Episode:
     told = dict(action='REVISE', target_cell_id=last[0]['cell'], answer=NOT_ANSWERABLE,
                 confidence=round(1 - first['confidence'], 3), view=dict(page=first['page'] or 1),
                 content=f'{one_line(said, 80)!r} is withheld: {reason}')
-    return noted(first['trace'], told, CASCADE)
+    return add_note(first['trace'], told, CASCADE)
 
 def _finish(episode: Episode, cascade: dict[str, Any], ledger: Ledger, stopped: str = '', **trace: Any) -> Episode:
     "The episode with what the cascade did, and the account as it stands"

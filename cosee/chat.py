@@ -88,7 +88,7 @@ class Speaker(VLMLanguageModel):
         settings = {**self.gen, **{k: v for k, v in settings.items() if v is not None and k != 'seed'}}
         return self.task.ask(prompt, agent=self.agent or self.name, step=self.step, **settings)[0]
 
-    def _asked(self, task: TaskType, prompt: str, schema: Optional[dict] = None, **settings: Any) -> Reply:
+    def _request_reply(self, task: TaskType, prompt: str, schema: Optional[dict] = None, **settings: Any) -> Reply:
         return self._ask(Instruction(task, prompt), schema=schema, **settings)
 
     def prompt(self) -> Instruction:
@@ -137,7 +137,7 @@ def _round(speakers: list[Speaker], step: int, readings: dict[int, Reading]):
             if other is not s: other.hear(news)
 
 # %% ../nbs/core/05_chat.ipynb #b98b6248
-def _kept(speaker: Speaker) -> dict[str, Any]:
+def _speaker_state(speaker: Speaker) -> dict[str, Any]:
     "What a speaker remembers, JSON-ready"
     return dict(agent=speaker.name, contents=[[c.text, sorted(c.tags)] for c in speaker.memory.contents()])
 
@@ -168,7 +168,7 @@ def talk(
     except BudgetExceeded as e: stopped = f'budget: {e}'
     except NoReply as e: stopped = f'{MODEL_FAILED}{e}'
     out = task.outcome(**_last_word(readings), stopped=stopped)
-    out['trace']['memories'] = list(map(_kept, speakers))
+    out['trace']['memories'] = list(map(_speaker_state, speakers))
     return out
 
 class Chat(Policy):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
 from .agents import (Action, ActionError, Agent, PageImage, fit_action, invalid_action, normalize_action,
                           words_of)
-from .board import YOU, Board, Cell, Evidence, View, has_page, unit_bbox, whole_document
+from .board import USER, Board, Cell, Evidence, View, has_page, unit_bbox, whole_document
 from .utils.boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import Reply, Request, VLMClient, as_client, most_tokens, request_texts, usable
@@ -23,8 +23,8 @@ from .utils.text import abstains, answer_key, check_question, html_text, one_lin
 # %% auto #0
 __all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'Hypothesis', 'CallRecord', 'Event', 'TracePage',
            'Decided', 'Trace', 'CoSeeController', 'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses',
-           'evidence_of', 'call_record', 'is_proposal', 'told_apart', 'proposals_of', 'Episode', 'replay',
-           'turn_by_hand', 'noted']
+           'evidence_of', 'call_record', 'is_proposal', 'told_apart', 'proposals_of', 'Episode', 'replay', 'user_turn',
+           'add_note']
 
 # %% ../nbs/03_controller.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -126,7 +126,7 @@ class CoSeeController:
     ):
         names = [a.name for a in agents]
         if len(set(names)) < len(names): raise ValueError(f'agents must have different names: {names}')
-        if YOU in names: raise ValueError(f'no agent may be called {YOU!r}: so the person who asks is called')
+        if USER in names: raise ValueError(f'no agent may be called {USER!r}: so the person who asks is called')
         if order not in ORDERS: raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
         if max_steps < 1: raise ValueError(f'max_steps must be at least 1, not {max_steps}')
         if agreement < 1: raise ValueError(f'agreement must be at least 1, not {agreement}')
@@ -190,8 +190,8 @@ class CoSeeController:
     ) -> list[Hypothesis]:                # best first
         "Hypotheses as they are decided upon; a team with another rule has its own."
         found = rank_hypotheses(hypotheses, board)
-        if self.decided is None or any(h.get('author') == YOU for h in hypotheses): return found
-        refused, cell, sure = _refused(hypotheses, board), self.decided['cell'], self.decided['confidence']
+        if self.decided is None or any(h.get('author') == USER for h in hypotheses): return found
+        refused, cell, sure = _rejected_answers(hypotheses, board), self.decided['cell'], self.decided['confidence']
         won = [h for h in hypotheses if h.get('cell') == cell and proposal_key(h) not in refused]
         return [*({**h, 'confidence': sure} for h in won), *found]
 
@@ -294,9 +294,9 @@ def _votes(hypotheses: Iterable[Hypothesis]) -> Counter[str]:
     return Counter(key for key, _ in {(proposal_key(h), h.get('author', i)) for i, h in enumerate(hypotheses)})
 
 # %% ../nbs/03_controller.ipynb #9f454285
-def _refused(hypotheses: Iterable[Hypothesis], board: Board) -> set[str]:
+def _rejected_answers(hypotheses: Iterable[Hypothesis], board: Board) -> set[str]:
     "Answers that the person who asks has corrected"
-    mine = {c['id'] for c in board.get_cells(author=YOU)}
+    mine = {c['id'] for c in board.get_cells(author=USER)}
     told = {old for old, new in board.corrections() if new in mine} if mine else set[int]()
     return {proposal_key(h) for h in hypotheses if h.get('cell') in told}
 
@@ -306,9 +306,9 @@ def standing(
 ) -> list[Hypothesis]:
     "Hypotheses that nobody corrected, their author included, and that the person who asks has not refused."
     hypotheses, fallen = list(hypotheses), {old for old, _ in board.corrections()}
-    refused = _refused(hypotheses, board)
+    refused = _rejected_answers(hypotheses, board)
     return [h for h in hypotheses if h.get('cell') not in fallen
-            and (proposal_key(h) not in refused or h.get('author') == YOU)]
+            and (proposal_key(h) not in refused or h.get('author') == USER)]
 
 # %% ../nbs/03_controller.ipynb #70f20cf0
 def rank_hypotheses(
@@ -556,7 +556,7 @@ class _Run:
         ranked = self.c.ranked(self.proposals, self.board)
         return next((h for h in ranked if proposal_key(h) == answer_key(answer)), None)
 
-    def _snapped(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
+    def _ground_evidence(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
         "Evidence with its boxes on the words"
         if not evidence or not self.c.snap: return evidence
         from cosee.text.grounding import ground
@@ -566,7 +566,7 @@ class _Run:
         "Decide, and put the episode together"
         answer = self.c.decide_final_answer(self.proposals, self.board)
         best = self._best(answer)
-        evidence = self._snapped(evidence_of(best, self.board), answer) if best else []
+        evidence = self._ground_evidence(evidence_of(best, self.board), answer) if best else []
         out = Episode(answer=answer, confidence=best.get('confidence', 0.) if best else 0.,
                       page=evidence[0]['page'] if evidence else None, evidence=evidence,
                       because=_because(evidence, self._page_names()) if self.c.because else '',
@@ -576,18 +576,18 @@ class _Run:
         out['trace'] = self._trace(out)
         return out
 
-    def _known(self) -> Sequence[Any]:
+    def _page_handles(self) -> Sequence[Any]:
         "The pages, or their handles, or None for each that is not at hand: nothing is drawn"
         held = self.images if isinstance(self.images, list) else [None] * len(self.sizes)
         return getattr(self.images, 'infos', None) or held
 
     def _page_names(self) -> list[str]:
         "What the pages are called"
-        return page_names(map(_origin, self._known()))
+        return page_names(map(_origin, self._page_handles()))
 
     def _trace(self, out: Episode) -> Trace:
         "Everything that is needed to look at the episode again; JSON-ready"
-        shown = zip(self._known(), self.sizes, strict=True)
+        shown = zip(self._page_handles(), self.sizes, strict=True)
         pages = [_trace_page(i, *_origin(im), size) for i, (im, size) in enumerate(shown, 1)]
         result = {k: out[k] for k in ('answer', 'confidence', 'page', 'evidence', 'because', 'stopped', 'steps')}
         return cast(Trace, dict(version=1, question=self.question, pages=pages, config=self.c.describe(),
@@ -689,7 +689,7 @@ def _decider(trace: Trace) -> CoSeeController:
     controller.decided = trace.get('decided')
     return controller
 
-def _replayed(trace: Trace) -> _Run:
+def _replay_state(trace: Trace) -> _Run:
     "The state at the end of a trace"
     state = _Run(_decider(trace), [_Size(p['size']) for p in trace['pages']], trace['question'])
     for event in trace['events']: state._apply(_again(event))
@@ -700,7 +700,7 @@ def replay(
     trace: Trace # of an episode, also after a round trip through JSON
 ) -> Episode:    # the same episode, without calls
     "Build an episode again from its trace; raises ValueError if it does not lead to the recorded answer."
-    state = _replayed(trace)
+    state = _replay_state(trace)
     out, told = state._outcome(trace['stopped']), trace['answer']
     if out['answer'] != told: raise ValueError(f"the trace leads to {out['answer']!r}, not to {told!r}")
     out['trace'], out['usage'] = trace, trace['ledger']['total']
@@ -708,23 +708,23 @@ def replay(
     return out
 
 # %% ../nbs/03_controller.ipynb #ae199262
-def turn_by_hand(
+def user_turn(
     action: Any,         # INSPECT, HYPOTHESIZE, REVISE or LINK as an agent would write it; a box in 0-1 or in pixels
     earlier: Sequence[Event] = (), # the turns behind which it stands
-    author: str = YOU    # as the Board names them
+    author: str = USER    # as the Board names them
 ) -> Event:
     "A turn of somebody who is no agent, and who is sure; raises ActionError, a ValueError, for what is no action."
     sure = {'confidence': 1., **action} if isinstance(action, dict) else action
     step, done = max((e['step'] for e in earlier), default=1), normalize_action(sure, space='pixels')
     return Event(step=step, agent=author, board_cells=0, calls=[], action=done, error='', applied=done)
 
-def noted(
+def add_note(
     trace: Trace, # of an episode, also after a round trip through JSON
-    action: Any,  # see `turn_by_hand`
-    author: str = YOU # as the Board names them
+    action: Any,  # see `user_turn`
+    author: str = USER # as the Board names them
 ) -> Episode:     # with the note on its Board, decided anew; without calls
     "An episode with a note of the person who asks; raises ActionError for what is no action on this document."
-    state, turn = _replayed(trace), turn_by_hand(action, trace['events'], author)
+    state, turn = _replay_state(trace), user_turn(action, trace['events'], author)
     turn['board_cells'] = len(state.board)
     state._apply(_again(turn))
     if fault := state.events[-1]['error']: raise ActionError(fault)

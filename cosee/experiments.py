@@ -125,7 +125,7 @@ def _announce(config: RunConfig, folder: Union[str, Path], questions: Optional[i
           f"{config.client.type}{there}", file=sys.stderr, flush=True)
 
 # %% ../nbs/07_experiments.ipynb #cad99e2e
-def _read(config: Union[RunConfig, dict[str, Any], str, Path]) -> RunConfig:
+def _read_config(config: Union[RunConfig, dict[str, Any], str, Path]) -> RunConfig:
     "A configuration from whatever it is given as"
     if isinstance(config, RunConfig): return config
     return make_config(config) if isinstance(config, dict) else read_config(config)
@@ -163,7 +163,7 @@ def run_experiment(
     fsync: float = 1.0          # see `RunLog`
 ) -> Run:
     "Answer every question with every method, or what is left of it; raises RunError where it cannot go on."
-    config = _read(config)
+    config = _read_config(config)
     part, split = read_shard(shard), split_of(config.dataset)
     elsewhere = engine is not None or workers > 1 or bool(time_limit)
     if client is None: client = _client_first(config, Path(folder), elsewhere)

@@ -93,7 +93,7 @@ def _spans(pages: Iterable[int]) -> str:
         else: runs.append([p])
     return ', '.join(f'{r[0]}-{r[-1]}' if len(r) > 1 else str(r[0]) for r in runs)
 
-def _thinned(lines: list[str], most: int) -> list[str]:
+def _thin_out(lines: list[str], most: int) -> list[str]:
     "As many of the lines as fit, evenly spread"
     while len(lines) > 1 and sum(len(l) + 1 for l in lines) > most: lines = lines[::2]
     return lines
@@ -110,7 +110,7 @@ def note_on(
     told = f'The document has {num_pages} pages. You are shown {_numbers(sorted(shown))} of it'
     told += f', and small pictures of pages {_spans(sorted(small))}.' if small else '.'
     rest = [p for p in headings if p not in shown]
-    lines = _thinned([f'Page {p}: {headings[p]}' for p in rest if headings[p]], NOTE_CHARS)
+    lines = _thin_out([f'Page {p}: {headings[p]}' for p in rest if headings[p]], NOTE_CHARS)
     bare = [p for p in rest if not headings[p]]
     if lines: told += '\nHeadings of other pages:\n' + '\n'.join(lines)
     return told + f'\nWithout headings: {_spans(bare)}.' * bool(lines and bare)
@@ -404,7 +404,7 @@ class Viewing:
         self.choice, self.shown = choice, choice.pages
         self.why.update(choice.why)
         wanted = [*((p, True) for p in choice.thumbnails), *((p, False) for p in choice.pages)]
-        drawn = {at: im for at in wanted if (im := self._drawn(*at)) is not None}
+        drawn = {at: im for at in wanted if (im := self._draw_page(*at)) is not None}
         self._images, broken = drawn, sorted(p for p in choice.pages if (p, False) not in drawn)
         self.images = list(drawn.values())
         whole = choice.whole(len(self.document))
@@ -416,7 +416,7 @@ class Viewing:
         self.images = InView(drawn.values(), [p for p, _ in drawn], self.document, note, small)
         return self.images
 
-    def _drawn(self, page: int, small: bool) -> Any:
+    def _draw_page(self, page: int, small: bool) -> Any:
         "One page, in full or as a thumbnail; None where it cannot be drawn"
         if (page, small) in self._images: return self._images[page, small]
         try: return self._image(page, small)

@@ -51,7 +51,7 @@ def _name(source, page: Optional[int] = None) -> str:
 _HEAVY = f'it takes more memory than the {MEMORY / 1e9:g} GB that a page may have'
 
 @contextmanager
-def _explained(where: str, what: str):
+def _explain_errors(where: str, what: str):
     "Turn whatever a decoder raises into a `PageError`: on broken input they raise nearly anything"
     try: yield
     except PageError: raise
@@ -162,7 +162,7 @@ def _square_size(
     if not 1.2 < max(ratio, 1 / ratio if ratio else 1) < 4: return w, h
     return (w, round(h * ratio)) if ratio > 1 else (round(w / ratio), h)
 
-def _decoded(
+def _decode_image(
     source: Any,             # an image file: a path, or its bytes
     where: str,              # file and page, for errors
     kind: str,               # as `_kind`
@@ -173,7 +173,7 @@ def _decoded(
     "The pixels of one page of an image file."
     from PIL import Image
     file = source if isinstance(source, (str, Path)) else io.BytesIO(source)
-    broken = _explained(where, f'the {kind} is broken or cut off')
+    broken = _explain_errors(where, f'the {kind} is broken or cut off')
     with broken, _no_bombs(where), Image.open(file, formats=[kind]) as im:
         if page > 1: im.seek(page - 1)
         _check_size(stored := im.size, where, max_pixels)
@@ -202,7 +202,7 @@ def _pixels(im: Image) -> memoryview:
 def _image(found: dict[str, Any]) -> Image:
     "The image of pixels that a job gave, as RGB; they may be overwritten afterwards"
     from PIL import Image
-    with _explained('image', 'its pixels are none'):
+    with _explain_errors('image', 'its pixels are none'):
         return Image.frombytes('RGB', tuple(found['size']), found['data'], 'raw', found['layout'], found['stride'], 1)
 
 # %% ../nbs/core/00_pages.ipynb #a715d690
@@ -278,7 +278,7 @@ def _decode(
     "Read one page of an image file."
     where = _name(name or source, page if kind == 'TIFF' else None) if isinstance(source, Path) else 'image'
     file = source.absolute() if isinstance(source, Path) else source
-    return _job(_decoded, file, where, kind, page, max_side, max_pixels, where=where, max_pixels=max_pixels,
+    return _job(_decode_image, file, where, kind, page, max_side, max_pixels, where=where, max_pixels=max_pixels,
                 take=_image)
 
 # %% ../nbs/core/00_pages.ipynb #45fb6c53
@@ -311,7 +311,7 @@ def open_image(
     if isinstance(source, Image.Image):
         _check_size(source.size, 'image', max_pixels)
         if source.mode == 'RGB' and not source.getexif().get(0x0112): return source
-        with _explained('image', 'cannot be read'): return _rgb(source)
+        with _explain_errors('image', 'cannot be read'): return _rgb(source)
     if isinstance(source, bytes):
         kind = _sniff(source[:1024])
         if kind in ('', 'PDF'): raise PageError('image: these bytes are no picture; give PNG, JPEG, WebP or TIFF')
@@ -342,12 +342,12 @@ def _close_pdfs(keep: int = 0, files: Optional[Sequence[_File]] = None):
         for f in idle[:max(0, len(_open_pdfs) - keep)]: _open_pdfs.pop(f).doc.close()
 
 # %% ../nbs/core/00_pages.ipynb #a5e0d5ef
-def _closed(said: list[Any]):
+def _close_unused(said: list[Any]):
     "Close PDFs that nobody uses"
     _close_pdfs(files=[_as_file(one) for one in said])
 
 # %% ../nbs/core/00_pages.ipynb #31bdd899
-def _opened(file: _File) -> PdfDocument:
+def _open_pdf(file: _File) -> PdfDocument:
     "The PDF, opened with its form fields"
     import pypdfium2 as pdfium
     try: doc = pdfium.PdfDocument(str(file.path), password=file.password)
@@ -369,7 +369,7 @@ def _pdf(file: _File) -> Iterator[PdfDocument]:
     "The open PDF, under the lock"
     with pdfium_lock:
         file.check()
-        pdf = _open_pdfs.pop(file, None) or _OpenPdf(_opened(file))
+        pdf = _open_pdfs.pop(file, None) or _OpenPdf(_open_pdf(file))
         _open_pdfs[file] = pdf
         pdf.users += 1
         try: yield pdf.doc
@@ -390,7 +390,7 @@ if hasattr(os, 'register_at_fork'):
 def _leaf(file: _File, page: int) -> Iterator[PdfPage]:
     "One page of a PDF, open and under the lock"
     with _pdf(file) as doc:
-        with _explained(_name(file.name, page), 'the page is broken and cannot be drawn'): leaf = doc[page - 1]
+        with _explain_errors(_name(file.name, page), 'the page is broken and cannot be drawn'): leaf = doc[page - 1]
         try: yield leaf
         finally: leaf.close()
 
@@ -419,7 +419,7 @@ def drawn_leaf(
     return drawn.width, drawn.height, views[0]
 
 # %% ../nbs/core/00_pages.ipynb #ca525f8f
-def _rendered(
+def _render(
     said: Any,               # a PDF, see `_as_file`
     page: int,               # 1-based
     dpi: float,              # dots per inch
@@ -429,7 +429,7 @@ def _rendered(
     "The pixels of one page of a PDF."
     file = _as_file(said)
     where = _name(file.name, page)
-    with _leaf(file, page) as leaf, _explained(where, 'the page is broken and cannot be drawn'):
+    with _leaf(file, page) as leaf, _explain_errors(where, 'the page is broken and cannot be drawn'):
         w, h = leaf.get_size()
         if not (0 < w < 1e6 and 0 < h < 1e6): raise PageError(f'{where}: the page has no size')
         scale = _scale((w, h), dpi, max_side)
@@ -445,7 +445,7 @@ def _draw(
     max_pixels: int          # most pixels
 ) -> Image:                  # RGB
     "Draw one page of a PDF."
-    return _job(_rendered, file, page, dpi, max_side, max_pixels, where=_name(file.name, page), max_pixels=max_pixels,
+    return _job(_render, file, page, dpi, max_side, max_pixels, where=_name(file.name, page), max_pixels=max_pixels,
                 take=_image)
 
 # %% ../nbs/core/00_pages.ipynb #8c90f6a0
@@ -481,14 +481,14 @@ def _is_page(path: Path) -> bool:
     "Does a file of a folder belong to the document?"
     if path.name.startswith('.') or not path.is_file(): return False
     if path.suffix.lower() in _SUFFIXES: return True
-    with _explained(_name(path), 'cannot be read'), path.open('rb') as f: return bool(_sniff(f.read(1024)))
+    with _explain_errors(_name(path), 'cannot be read'), path.open('rb') as f: return bool(_sniff(f.read(1024)))
 
 def files_inside(
     folder: Path,      # to look through
     deep: bool = False # in the folders within it too? but for hidden ones
 ) -> list[Path]:
     "The files of a folder that can be read as pages, in natural order; raises `PageError` where there is none."
-    with _explained(_name(folder), 'cannot be read'):
+    with _explain_errors(_name(folder), 'cannot be read'):
         below = {p: p.relative_to(folder).parts for p in (folder.rglob('*') if deep else folder.iterdir())}
     seen = (p for p, parts in below.items() if not any(part.startswith('.') for part in parts) and _is_page(p))
     found = sorted(seen, key=lambda p: [_natural(Path(part)) for part in below[p]])
@@ -503,7 +503,7 @@ def _files(source) -> list:
     if isinstance(source, (Image.Image, Pages)): return [source]
     if isinstance(source, (str, Path)):
         path = _path(source)
-        with _explained(_name(source), 'cannot be read'): folder = path.is_dir()
+        with _explain_errors(_name(source), 'cannot be read'): folder = path.is_dir()
         return files_inside(path) if folder else [path]
     if not hasattr(source, '__iter__') or isinstance(source, (bytes, dict)):
         raise PageError('a document must be a path, a folder, a PIL image or a list of these, '
@@ -516,7 +516,7 @@ def _file(path: Path, password: Optional[str]) -> _File:
     kind = _kind(path)
     return _File(path.absolute(), str(path), kind, _stamp(path), password if kind == 'PDF' else None)
 
-def _counted(said: Any) -> int:
+def _count_pages(said: Any) -> int:
     "How many pages a PDF or a TIFF has"
     file = _as_file(said)
     if file.kind == 'PDF':
@@ -526,7 +526,7 @@ def _counted(said: Any) -> int:
 def _count(file: _File) -> int:
     "How many pages a file has"
     if file.kind not in ('PDF', 'TIFF'): return 1
-    n = _job(_counted, file, where=_name(file.name))
+    n = _job(_count_pages, file, where=_name(file.name))
     if n < 1: raise PageError(f'{_name(file.name)}: the PDF has no pages')
     return n
 
@@ -535,7 +535,7 @@ def _header(file: _File) -> Iterator[Image]:
     "A picture that is open and not decoded"
     from PIL import Image
     name = _name(file.name)
-    broken = _explained(name, f'the {file.kind} is broken or cut off')
+    broken = _explain_errors(name, f'the {file.kind} is broken or cut off')
     with broken, _no_bombs(name), Image.open(file.path, formats=[file.kind]) as im: yield im
 
 # %% ../nbs/core/00_pages.ipynb #1ef8a4c6
@@ -567,7 +567,7 @@ def page_count(
     return len(_all_places(_files(source), password))
 
 # %% ../nbs/core/00_pages.ipynb #13c6d144
-def _held(im: Image, max_pixels: int) -> Image:
+def _detach(im: Image, max_pixels: int) -> Image:
     "A picture that does not depend on an open file"
     from PIL import Image
     _check_size(im.size, 'image', max_pixels)
@@ -576,10 +576,10 @@ def _held(im: Image, max_pixels: int) -> Image:
     out.info = {'source': im.info.get('source') or Path(getattr(im, 'filename', '') or 'image').name}
     return out
 
-def _checked(place: _Place, max_pixels: int) -> _Place:
+def _check_page(place: _Place, max_pixels: int) -> _Place:
     "A page whose file, if it is a picture, is one and not too large"
     file, page, picture = place
-    if file is None: return _Place(None, page, _held(picture, max_pixels))
+    if file is None: return _Place(None, page, _detach(picture, max_pixels))
     if file.kind in ('PDF', 'TIFF'): return place
     _check_size(_job(_head, file, where=_name(file.name)), _name(file.name), max_pixels)
     return place
@@ -589,7 +589,7 @@ def _head(said: Any) -> tuple[int, int]:
     "Width and height of a picture file, as its header says"
     with _header(_as_file(said)) as im: return im.size
 
-def _copied(im: Image, max_side: Optional[int], max_pixels: int) -> Image:
+def _copy_scaled(im: Image, max_side: Optional[int], max_pixels: int) -> Image:
     "A picture that was open already, copied and scaled down"
     im = open_image(im, max_pixels).copy()
     if max_side: im.thumbnail((max_side, max_side))
@@ -601,7 +601,7 @@ def _origin(place: _Place) -> dict[str, Any]:
     return {'source': name, 'page': place.page}
 
 # %% ../nbs/core/00_pages.ipynb #482af78d
-def _fitted(size: tuple[int, int], max_side: Optional[int], kind: str = '') -> tuple[int, int]:
+def _fit_size(size: tuple[int, int], max_side: Optional[int], kind: str = '') -> tuple[int, int]:
     "The size in pixels in which a picture of `size` is opened; a JPEG is reduced by whole numbers first"
     w, h = size
     if not max_side: return w, h
@@ -758,7 +758,7 @@ class _Document:
         "Size of a page in pixels as the document was opened, nothing drawn"
         (w, h), file = self.size(number), self.place(number).file
         kind = file.kind if file else ''
-        if kind != 'PDF': return _fitted((int(w), int(h)), self.max_side, kind)
+        if kind != 'PDF': return _fit_size((int(w), int(h)), self.max_side, kind)
         scale = _scale((w, h), self.dpi, self.max_side)
         return math.ceil(w * scale), math.ceil(h * scale)
 
@@ -778,7 +778,7 @@ class _Document:
     def picture(self, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
         "What is to be seen at a place"
         file, page, picture = place
-        if file is None: return _copied(picture, max_side, self.max_pixels)
+        if file is None: return _copy_scaled(picture, max_side, self.max_pixels)
         if file.kind == 'PDF': return _draw(file, page, dpi, max_side, self.max_pixels)
         file.check()
         return _decode(file.path, file.kind, page, max_side, self.max_pixels)
@@ -804,7 +804,7 @@ class _Document:
         self.closed = True
         _drawn.drop(self)
         _close_pdfs(files=self.files())
-        if files := [f for f in self.files() if f.kind == 'PDF']: tell(_closed, files)
+        if files := [f for f in self.files() if f.kind == 'PDF']: tell(_close_unused, files)
 
     def outline(self) -> list[Heading]:
         "Entries of the PDFs' tables of contents whose pages are in the document, read once"
@@ -1003,7 +1003,7 @@ def load_pages(
     places = _all_places(sources, password)
     wanted = parse_pages(pages, len(places))
     _check_number(len(wanted), sources, max_pages)
-    return Pages(_Document([_checked(places[p - 1], max_pixels) for p in wanted], dpi, max_side, max_pixels))
+    return Pages(_Document([_check_page(places[p - 1], max_pixels) for p in wanted], dpi, max_side, max_pixels))
 
 def _check_number(n: int, sources: list, max_pages: int):
     "Raise `PageError` for a document of too many pages."

@@ -145,7 +145,7 @@ class Vote(Policy):
         return task.outcome(**vote([reading_of(r) for r in replies], self.quorum), stopped=stopped)
 
 # %% ../nbs/core/03_policies.ipynb #b93a7a8a
-def _described(client, role: dict[str, Any]) -> Agent:
+def _agent_of_role(client, role: dict[str, Any]) -> Agent:
     "An agent with a duty of its own; ValueError says what its description lacks"
     if not isinstance(role, dict) or set(role) - {*_ROLE_FIELDS} or len({'duty', 'prompt'} & set(role)) != 1:
         raise ValueError('an agent needs a name and a duty (or a whole prompt), and may name actions: '
@@ -158,12 +158,12 @@ def _described(client, role: dict[str, Any]) -> Agent:
         raise ValueError(f"agent {role['name']!r}: there is no action {str(wrong[0])[:40]!r}; "
                          f"there are {', '.join(Agent.actions)}")
     if 'duty' in role: return Agent(role['name'], role_text(role['duty'], actions), client, actions, duty=role['duty'])
-    return Agent(role['name'], _prompted(role['prompt'], actions), client, actions,
+    return Agent(role['name'], _role_prompt(role['prompt'], actions), client, actions,
                  duty=role['prompt'].replace('{actions}', '').strip())
 
 _ROLE_FIELDS = 'name', 'duty', 'prompt', 'actions'
 
-def _prompted(prompt: str, actions: Sequence[str]) -> str:
+def _role_prompt(prompt: str, actions: Sequence[str]) -> str:
     "A role prompt as somebody wrote it, with how to write actions where it says {actions}, or behind it"
     told = describe_actions(actions)
     return prompt.replace('{actions}', told) if '{actions}' in prompt else f'{prompt}\n{told}'
@@ -187,7 +187,7 @@ def build_team(
     if num_agents is not None: agents = _so_many(agents, num_agents)
     names = tuple(a for a in agents if isinstance(a, str))
     if len(names) == len(agents): return team(client, names)
-    crew = [team(client, (a,))[0] if isinstance(a, str) else _described(client, a) for a in agents]
+    crew = [team(client, (a,))[0] if isinstance(a, str) else _agent_of_role(client, a) for a in agents]
     twice = [name for name, n in Counter(a.name for a in crew).items() if n > 1]
     if twice: raise ValueError(f'two agents are called {twice[0]!r}; give one another name')
     return crew

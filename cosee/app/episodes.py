@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from typing import IO, Any, cast
 from ..agents import ActionError
 from ..board import Board
-from ..controller import noted, proposals_of, replay
+from ..controller import add_note, proposals_of, replay
 from ..server.answering import EpisodeInfo, Note, Settings, summarize_record
 from ..server.episodes import EpisodeService
 from ..server.documents import Caller, Document
@@ -29,7 +29,7 @@ from ..utils.text import NOT_ANSWERABLE, clean, one_line
 from ..view.episode import EpisodeLike, episode_desk
 
 # %% ../../nbs/app/01_episodes.ipynb #285f9cd7
-def _proposed(trace: Any) -> list[Any]:
+def _proposals(trace: Any) -> list[Any]:
     "What was proposed in an episode; [] where its trace does not lead anywhere"
     try: return proposals_of(replay(trace)) if trace.get('events') else []
     except (KeyError, TypeError, ValueError): return []
@@ -40,7 +40,7 @@ def episode_of(
     "An episode again; one that failed says why."
     said, trace = summarize_record(record), record.get('trace') or {}
     shown = dict(question=record['question'], board=Board.from_dict(record.get('board') or {}), trace=trace,
-                 hypotheses=_proposed(trace))
+                 hypotheses=_proposals(trace))
     if record['status'] != 'ok': said.update(answer=_ended_as(record), confidence=None, stopped='')
     return {**said, **shown, 'answer': NOT_ANSWERABLE if said['answer'] is None else said['answer']}
 
@@ -78,7 +78,7 @@ def _with_notes(record: Record, notes: Sequence[Note]) -> Record:
     trace: Any = record.get('trace') or {}
     if not trace.get('events'): raise RequestError('notes: only an episode of a team has a Board to write on')
     for note in notes:
-        try: episode = noted(trace, note.action())
+        try: episode = add_note(trace, note.action())
         except (ActionError, ValueError) as e: raise RequestError(f'notes: {e}') from None
         trace = episode['trace']
     return cast(Record, {**record, **outcome_of(episode)})
@@ -149,12 +149,12 @@ def _write_zip(service: EpisodeService, caller: Caller, right: Sequence[EpisodeI
     lines, packed = list[str](), dict[str, str]()
     with zipfile.ZipFile(out, 'w', zipfile.ZIP_DEFLATED) as zipped:
         for info in right:
-            name = packed.get(info['document']) or _packed(service, caller, zipped, info['document'])
+            name = packed.get(info['document']) or _pack_document(service, caller, zipped, info['document'])
             packed[info['document']] = name
             if name: lines.append(json.dumps(_question(info, name), ensure_ascii=False))
         zipped.writestr('questions.jsonl', '\n'.join(lines) + '\n')
 
-def _packed(service: EpisodeService, caller: Caller, zipped: zipfile.ZipFile, id: str) -> str:
+def _pack_document(service: EpisodeService, caller: Caller, zipped: zipfile.ZipFile, id: str) -> str:
     "Put a document into the data set; its name there, '' where it is gone or a folder of pictures"
     try: document = service.library.get(caller, id)
     except RequestError: return ''

@@ -187,7 +187,7 @@ def _write_inspect(args: Namespace) -> list[Path]:
     from cosee.runs.record_pages import RecordPages
     run = Run(_one_run(args))
     source = RecordPages(run) if args.pages else None
-    return write_inspect(run, args.output, (lambda record: source.pages(dict(record))[0]) if source else None)
+    return write_inspect(run, args.output, (lambda record: source.pages(record)[0]) if source else None)
 
 def _write_submission(args: Namespace) -> list[Path]:
     "Submissions are checked before they are written"

@@ -253,7 +253,7 @@ def _tsv(path: Path, columns: Optional[int] = None) -> Iterator[list[str]]:
     except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as e:
         raise DataError(f'{path.name}: cannot be read ({str(e)[:80]})') from None
 
-def _expected(line: str, where: str) -> dict[str, list[str]]:
+def _read_values(line: str, where: str) -> dict[str, list[str]]:
     "Values by key of a line `key=value key=value`"
     found: dict[str, list[str]] = {}
     for pair in line.split():
@@ -294,6 +294,6 @@ def kleister_nda(
     first_of(root, f'{split}/in.tsv.xz', f'{split}/in.tsv', what='Kleister-NDA split')
     def to_samples(rec: Record, where: str) -> Iterator[Sample]:
         images = _pdf(root, ('documents',), rec['filename'], where, 'filename')
-        values = None if rec['line'] is None else _expected(rec['line'], where)
+        values = None if rec['line'] is None else _read_values(rec['line'], where)
         return (_contract_sample(rec['filename'], images, key, values) for key in rec['keys'])
     return (lambda: _contracts(root, split)), to_samples

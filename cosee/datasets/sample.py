@@ -154,7 +154,7 @@ def _shares(counts: dict[Any, int], n: int) -> dict[Any, int]:
     return out
 
 # %% ../../nbs/04_datasets.ipynb #0c50a6c9
-def _stratified(split: Iterable[Sample], k: int, seed: int, field: str) -> list[_Placed]:
+def _stratify(split: Iterable[Sample], k: int, seed: int, field: str) -> list[_Placed]:
     "`k` samples in which a field of `meta` has the shares that it has in the split"
     left = Counter(s['meta'].get(field) for s in split)   # of each group, how many follow
     shares = _shares(left, k) if left else {}
@@ -175,7 +175,7 @@ def subset(
 ) -> list[Sample]:                  # in their order
     "A random part of a split."
     if stratify is None: kept = _reservoir(split, max_samples, random.Random(seed))
-    else: kept = _stratified(split, max_samples, seed, stratify)
+    else: kept = _stratify(split, max_samples, seed, stratify)
     return [s for _, s in kept]
 
 # %% ../../nbs/04_datasets.ipynb #da23c459

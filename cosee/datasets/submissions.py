@@ -45,7 +45,7 @@ def _values(text: str) -> list[str]:
     found = _as_list(text)
     return found if found != [text] else [v for v in map(str.strip, re.split(r'[;\n]', text)) if v] or [text]
 
-def _quoted(text: str) -> str:
+def _quote_members(text: str) -> str:
     "A list whose members are not quoted, as one whose members are; any other text as it is"
     if not (text[:1] == '[' and text[-1:] == ']') or _as_list(text) != [text]: return text
     return str([part.strip() for part in text[1:-1].split(',')])
@@ -60,7 +60,7 @@ def official_prediction(
     parts = [part for a in said for part in (_as_list if len(said) > 1 else _values)(a.strip())]
     if flavour == 'dude' or flavour.startswith('kleister') and len(parts) > 1: return parts
     text = said[0] if len(said) == 1 else str(said)
-    if flavour == 'chartqapro': return _quoted(text)
+    if flavour == 'chartqapro': return _quote_members(text)
     return f'{_FINAL} {text}' if flavour == 'docvqa2026' and _FINAL not in text else text
 
 # %% ../../nbs/datasets/06_submissions.ipynb #7c86b601

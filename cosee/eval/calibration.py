@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 # %% ../../nbs/eval/04_calibration.ipynb #422527a0
-def _judged(confidence, correct) -> tuple: # both as arrays
+def _select_judged(confidence, correct) -> tuple: # both as arrays
     import numpy as np
     confidence, correct = np.asarray(confidence, dtype=float), np.asarray(correct, dtype=float)
     if confidence.shape != correct.shape or confidence.ndim != 1:
@@ -38,7 +38,7 @@ def expected_calibration_error(
 ) -> float:              # 0 (calibrated) to 1
     "Mean distance of confidence and accuracy over bins."
     import numpy as np
-    confidence, correct = _judged(confidence, correct)
+    confidence, correct = _select_judged(confidence, correct)
     if not len(confidence): return math.nan
     if proxy not in ('mean', 'upper-edge'): raise ValueError(f"proxy must be 'mean' or 'upper-edge', not {proxy!r}")
     n_bins = max(1, min(n_bins, len(confidence)))
@@ -61,7 +61,7 @@ def reliability(
     n_bins=10,  # bins of equal width
 ) -> list[Bin]: # without empty ones
     "How sure, and how often right; raises ValueError for confidences that are none."
-    confidence, correct = _judged(confidence, correct)
+    confidence, correct = _select_judged(confidence, correct)
     return [Bin(float(confidence[b].mean()), float(correct[b].mean()), len(b))
             for b in _bins(confidence, n_bins, 'equal-width')]
 
@@ -72,7 +72,7 @@ def area_under_risk_coverage(
 ) -> float:     # 0 (nothing wrong) to 1
     "Mean error rate over all shares of questions that could be answered, surest first."
     import numpy as np
-    confidence, correct = _judged(confidence, correct)
+    confidence, correct = _select_judged(confidence, correct)
     if not len(confidence): return math.nan
     wrong = 1 - correct[np.argsort(-confidence, kind='stable')]
     return float((np.cumsum(wrong) / np.arange(1, len(wrong) + 1)).mean())
@@ -85,7 +85,7 @@ def area_under_roc(
 ) -> float:       # 0 to 1, 0.5 for chance; NaN where nothing is right, or nothing wrong
     "How likely a right answer is surer than a wrong one; raises ValueError for confidences that are none."
     import numpy as np
-    confidence, correct = _judged(confidence, correct)
+    confidence, correct = _select_judged(confidence, correct)
     weights = np.ones(len(correct)) if weights is None else np.asarray(weights, dtype=float)
     place = np.unique(confidence, return_inverse=True)[1]
     right, wrong = np.bincount(place, weights * correct), np.bincount(place, weights * (1 - correct))

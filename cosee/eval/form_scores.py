@@ -31,12 +31,12 @@ def _as_date(text: str, forms: Iterable[str]) -> Optional[date]:
         except ValueError: continue
     return None
 
-def _kept(text: str, unwanted: str) -> str: return re.sub(unwanted, '', text)
+def _without(text: str, unwanted: str) -> str: return re.sub(unwanted, '', text)
 
-def _same_letters(a: str, b: str) -> bool: return _kept(a, '[^0-9a-zA-Z]') == _kept(b, '[^0-9a-zA-Z]')
+def _same_letters(a: str, b: str) -> bool: return _without(a, '[^0-9a-zA-Z]') == _without(b, '[^0-9a-zA-Z]')
 
 def _same_date(a: str, b: str) -> bool:
-    one, other = (_as_date(_kept(t, r'[^0-9a-zA-Z/\-,]'), _DATES) for t in (a, b))
+    one, other = (_as_date(_without(t, r'[^0-9a-zA-Z/\-,]'), _DATES) for t in (a, b))
     if not one or not other: return _same_letters(a, b)
     swapped = (one.year, one.day, one.month) == (other.year, other.month, other.day)
     return one == other or swapped
@@ -44,16 +44,16 @@ def _same_date(a: str, b: str) -> bool:
 # %% ../../nbs/eval/11_form_scores.ipynb #1167362a
 def _number(text: str) -> Optional[float]:
     "What is left of a text without anything but digits and points, if that is a number"
-    try: return float(_kept(text, '[^0-9.]')[:400])
+    try: return float(_without(text, '[^0-9.]')[:400])
     except ValueError: return None
 
 def _same_price(a: str, b: str) -> bool:
     one, other = _number(a), _number(b)
     return one is not None and other is not None and abs(one - other) <= 0.01
 
-def _same_digits(a: str, b: str) -> bool: return _kept(a, '[^0-9]') == _kept(b, '[^0-9]')
+def _same_digits(a: str, b: str) -> bool: return _without(a, '[^0-9]') == _without(b, '[^0-9]')
 
-def _same_name(a: str, b: str) -> bool: return _kept(a, r'\s') == _kept(b, r'\s')
+def _same_name(a: str, b: str) -> bool: return _without(a, r'\s') == _without(b, r'\s')
 
 def _same_address(a: str, b: str) -> bool: return levenshtein()(a, b) <= 3
 
@@ -73,7 +73,7 @@ _AD_DAYS = ((r'[01]?\d/[0123]?\d/', '%m/%d/'), (r'[a-z]{3}\d?\d/', '%b%d/'), (r'
 _AD_DATES = [(re.compile(day + year), form + mark) for day, form in _AD_DAYS
              for year, mark in ((r'\d\d', '%y'), (r'20\d\d', '%Y'))]
 
-def _squeezed(text: str) -> str: return re.sub(r'\s', '', text.casefold())
+def _squeeze(text: str) -> str: return re.sub(r'\s', '', text.casefold())
 
 def _dollars(text: str) -> Optional[float]:
     "A dollar amount to the cent"
@@ -82,13 +82,13 @@ def _dollars(text: str) -> Optional[float]:
 
 def _ad_date(text: str) -> Optional[date]:
     "A date of an ad buy"
-    text = re.sub(r'[-,\\]', '/', _squeezed(text))
+    text = re.sub(r'[-,\\]', '/', _squeeze(text))
     if re.fullmatch(r'[01]?\d/[0123]?\d', text): return _as_date(f'{text}/20', ['%m/%d/%y'])
     form = next((form for pattern, form in _AD_DATES if pattern.fullmatch(text)), None)
     return _as_date(text, [form]) if form else None
 
 def _same_ad(pred: str, gold: str) -> bool:
-    if _squeezed(pred) == _squeezed(gold): return True
+    if _squeeze(pred) == _squeeze(gold): return True
     return any(read(pred) is not None and read(pred) == read(gold) for read in (_dollars, _ad_date))
 
 @scorer('em', 'deepform', official='DeepForm')

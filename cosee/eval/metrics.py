@@ -62,7 +62,7 @@ def find_scorer(
     raise ValueError(f"{metric!r} has no flavour {flavour!r}, only {', '.join(known[metric])}{hint}")
 
 # %% ../../nbs/05_metrics.ipynb #430e8d29
-def _checked(context: dict) -> dict:
+def _check_context(context: dict) -> dict:
     "`context` without the Nones; `TypeError` for a keyword that no scorer knows."
     if unknown := set(context) - set(CONTEXT):
         raise TypeError(f"unknown context {', '.join(sorted(unknown))}: scorers know {', '.join(CONTEXT)}")
@@ -77,7 +77,7 @@ def score(
 ) -> float:        # score, 0 to 1
     "Score of one prediction, as the official scorer of `flavour` gives it."
     f = find_scorer(metric, flavour)
-    try: return float(f(pred, gold, **_checked(context)))
+    try: return float(f(pred, gold, **_check_context(context)))
     except RecursionError:
         raise ValueError("the prediction or the gold answer is nested too deeply to score") from None
 
@@ -180,7 +180,7 @@ def _score_each(f: Callable, preds: list, golds: list, contexts: list, on_error)
     "Scores by `f`, and the errors by position."
     values, failed = [], {}
     for i, (pred, gold, context) in enumerate(zip(preds, golds, contexts)):
-        try: values.append(float(f(pred, gold, **_checked(context))))
+        try: values.append(float(f(pred, gold, **_check_context(context))))
         except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as e:
             if on_error is None: raise type(e)(f"sample {i}: {e}") from e
             failed[i] = f"{type(e).__name__}: {e}"

@@ -36,7 +36,7 @@ def _by_document(values, documents) -> tuple: # (sum of scores, number of questi
     return np.bincount(where, values), np.bincount(where).astype(float)
 
 # %% ../../nbs/eval/05_statistics.ipynb #73a3e5e8
-def _resampled(sums, counts, n: int, seed: int):
+def _resample(sums, counts, n: int, seed: int):
     "`n` means over documents drawn with replacement."
     import numpy as np
     rng, k = np.random.default_rng(seed), len(sums)
@@ -53,7 +53,7 @@ def _interval(means, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 # %% ../../nbs/eval/05_statistics.ipynb #920da026
-def _counted(n: int, documents: Optional[int]) -> str:
+def _size_text(n: int, documents: Optional[int]) -> str:
     if documents is None: return f"{n:,} questions"
     return counted(documents, 'document') + (" (too few to rely on)" if documents < 10 else '')
 
@@ -71,7 +71,7 @@ class Estimate:
 
     def __str__(self):
         return (f"{_points(self.mean)} points, {100 * self.level:g} % interval {_points(self.low)} to "
-                f"{_points(self.high)}, {_counted(self.n, self.documents)}")
+                f"{_points(self.high)}, {_size_text(self.n, self.documents)}")
     __repr__ = __str__
 
 # %% ../../nbs/eval/05_statistics.ipynb #98e8694e
@@ -85,7 +85,7 @@ def bootstrap(
     "Mean of `scores` and its percentile interval, from drawing whole documents."
     scores = _scores(scores)
     sums, counts = _by_document(scores, documents)
-    low, high = _interval(_resampled(sums, counts, n_resamples, seed), level)
+    low, high = _interval(_resample(sums, counts, n_resamples, seed), level)
     return Estimate(float(scores.mean()), low, high, len(scores), None if documents is None else len(sums), level)
 
 # %% ../../nbs/eval/05_statistics.ipynb #2c72d347
@@ -114,7 +114,7 @@ def _signs(k: int, n: int, seed: int):
     rng, step = np.random.default_rng(seed), max(1, 2_000_000 // k)
     for start in range(0, n, step): yield 1 - 2 * rng.integers(0, 2, (min(step, n - start), k))
 
-def _paired(a, b) -> tuple:
+def _pair(a, b) -> tuple:
     a, b = _scores(a, 'scores of the first run'), _scores(b, 'scores of the second run')
     if len(a) != len(b):
         raise ValueError(f"paired runs answer the same questions, but there are {len(a)} and {len(b)} scores")
@@ -128,7 +128,7 @@ def permutation_test(
     seed=0,         # of the flips
 ) -> float:         # two-sided p-value, never 0
     "How often chance alone would make a difference as large as this one."
-    a, b = _paired(a, b)
+    a, b = _pair(a, b)
     sums, _ = _by_document(a - b, documents)
     sums = sums[sums != 0]
     if not len(sums): return 1.0
@@ -164,7 +164,7 @@ class Difference:
         tail = f"; against {other}, " if self.clear else '; '
         corrected = f" ({self.adjusted:.3f} after Holm's correction)" if self.adjusted is not None else ''
         return (f"{head} {_points(mean)} points, {100 * self.level:g} % interval {_points(low)} to {_points(high)}, "
-                f"{_counted(self.n, self.documents)}{tail}{_p_text(self.p)}{corrected}")
+                f"{_size_text(self.n, self.documents)}{tail}{_p_text(self.p)}{corrected}")
 
 # %% ../../nbs/eval/05_statistics.ipynb #a1622635
 def _short(p: float) -> str: return '< 0.001' if p < 0.001 else f'{p:.3f}'
@@ -182,9 +182,9 @@ def compare_pair(
     seed=0,          # of both
 ) -> Difference:
     "Difference of two runs, with its interval and a paired permutation test, both by document."
-    a, b = _paired(a, b)
+    a, b = _pair(a, b)
     sums, counts = _by_document(a - b, documents)
-    low, high = _interval(_resampled(sums, counts, n_resamples, seed), level)
+    low, high = _interval(_resample(sums, counts, n_resamples, seed), level)
     p, k = permutation_test(a, b, documents, n_resamples, seed), None if documents is None else len(sums)
     return Difference(float((a - b).mean()), low, high, p, len(a), k, level, *names)
 
@@ -216,7 +216,7 @@ class Differences(list):
     "Comparisons with one baseline."
     def _repr_markdown_(self):
         rows = [(f'{d.a} − {d.b}', _points(d.mean), f'{_points(d.low)} to {_points(d.high)}', _short(d.p),
-                 _short(d.adjusted), _counted(d.n, d.documents)) for d in self]
+                 _short(d.adjusted), _size_text(d.n, d.documents)) for d in self]
         return md_table(('difference', 'points', 'interval', 'p', 'p (Holm)', 'from'), rows, range(1, 5))
 
 def compare_runs(
@@ -247,7 +247,7 @@ def mcnemar(
     a, b, # 0 or 1 (or booleans) for each question
 ) -> McNemar:
     "McNemar's exact test of two runs; `ValueError` for scores that are neither 0 nor 1."
-    a, b = _paired(a, b)
+    a, b = _pair(a, b)
     if not {*a.tolist(), *b.tolist()} <= {0.0, 1.0}:
         raise ValueError("McNemar's test needs scores of 0 or 1: use permutation_test for others")
     only_a, only_b = int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum())
@@ -272,7 +272,7 @@ class Detectable:
     alpha: float = 0.05      # chance to find one where there is none
 
     def __repr__(self):
-        return (f"{_counted(self.n, self.documents)} show a difference of {_points(self.difference)} points or more "
+        return (f"{_size_text(self.n, self.documents)} show a difference of {_points(self.difference)} points or more "
                 f"in {100 * self.power:g} of 100 cases")
 
     def documents_for(
@@ -305,7 +305,7 @@ def smallest_difference(
     alpha=0.05,     # chance to find one where there is none
 ) -> Detectable:
     "What a split of this size can show, judged by two runs on it."
-    a, b = _paired(a, b)
+    a, b = _pair(a, b)
     found = _factor(power, alpha) * standard_error(a - b, documents)
     return Detectable(found, len(a), None if documents is None else len(set(documents)), power, alpha)
 

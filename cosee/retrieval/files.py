@@ -44,7 +44,7 @@ _YEAR_FIRST = re.compile(r'(?<!\d)((?:19|20)\d\d)[-_./]?(0[1-9]|1[0-2])(?:[-_./]
                          re.I)
 _DAY_FIRST = re.compile(r'(?<!\d)(\d{1,2})([./-])(\d{1,2})\2((?:19|20)?\d\d)(?!\d)')
 
-def _named(text: str, loose: bool) -> Iterator[When]:
+def _find_month_dates(text: str, loose: bool) -> Iterator[When]:
     "Dates with the name of a month"
     for m in _NAMED.finditer(text):
         day, name, after, year = m.groups()
@@ -67,7 +67,7 @@ def dates_in(
 ) -> list[When]:
     "The dates that a text names."
     text = normalize(text) if loose else _plain(text)
-    return list(dict.fromkeys([*_in_figures(text), *_named(text, loose)]))
+    return list(dict.fromkeys([*_in_figures(text), *_find_month_dates(text, loose)]))
 
 def _plain(text: str) -> str:
     "A text without accents, in its own letters"

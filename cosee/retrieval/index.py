@@ -125,11 +125,11 @@ class PageIndex:
         place = self._place(number)
         return handle_of(self.document, place) or self.document[place]
 
-    def _read(self, places: Sequence[int]) -> list[list[FoundLine]]:
+    def _read_lines(self, places: Sequence[int]) -> list[list[FoundLine]]:
         "The lines of pages; those of a page that cannot be read are none"
         try: pages = self.words.read([self.readable(self.numbers[i]) for i in places])
         except PageError as e:
-            if len(places) > 1: return [self._read([i])[0] for i in places]
+            if len(places) > 1: return [self._read_lines([i])[0] for i in places]
             self.failed[self.numbers[places[0]]] = str(e)
             return [[]]
         self.failed |= {self.numbers[i]: p['unread'] for i, p in zip(places, pages, strict=True) if 'unread' in p}
@@ -148,7 +148,7 @@ class PageIndex:
             if told and todo: told(0, len(todo))
             for start in range(0, len(todo), GROUP):
                 group = todo[start:start + GROUP]
-                self._lines |= zip(group, self._read(group), strict=True)
+                self._lines |= zip(group, self._read_lines(group), strict=True)
                 self._index = None
                 if tell: tell(start + len(group), len(todo))
             return len(todo)

@@ -51,7 +51,7 @@ class BudgetConfig(_Strict):
     count: Literal['total', 'uncached', 'output'] = 'total'   # see `count_tokens`
 
     @model_serializer(mode='wrap')
-    def _said(self, to_dict):   # as it was written before there were calls: runs of that time go on
+    def _serialize(self, to_dict):   # as it was written before there were calls: runs of that time go on
         return {k: v for k, v in to_dict(self).items() if k != 'calls' or v is not None}
     @model_validator(mode='after')
     def _one(self):
@@ -275,7 +275,7 @@ def _seen_there(method: Any, folder: Path) -> Any:
     return {**method, 'focus': {**focus, 'visual': whole}}
 
 # %% ../../nbs/runs/02_config.ipynb #ac760002
-def _filled(data: dict[str, Any], where: str) -> dict[str, Any]:
+def _fill_variables(data: dict[str, Any], where: str) -> dict[str, Any]:
     "Fields of a file with the variables of its data set and client"
     return {k: fill_all(v, where=f'{where}: {k}', keep=('api_key',)) if k in ('dataset', 'client') else v
             for k, v in data.items()}
@@ -293,7 +293,7 @@ def read_config(
         found = parse_yaml(read_text(path), where)
         if not isinstance(found or {}, dict):
             raise ConfigError(f'{where}: expected fields with values, not {type(found).__name__}')
-        data.update(_beside(_filled(found or {}, where), Path(path).absolute().parent))
+        data.update(_beside(_fill_variables(found or {}, where), Path(path).absolute().parent))
     for o in overrides: _lay(data, o)
     return make_config(data, where)
 

@@ -48,7 +48,7 @@ def _tokens(i: SimpleNamespace, usage: Mapping[str, Any]) -> 'ModelUsage':
                               input_tokens_cache_read=cached)
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #7c50e2d6
-def _asked(i: SimpleNamespace, texts: list[str], images: list[str]) -> list['ChatMessage']:
+def _prompt_messages(i: SimpleNamespace, texts: list[str], images: list[str]) -> list['ChatMessage']:
     "A prompt: pages, then texts"
     return [i.model.ChatMessageUser(content=[*(i.model.ContentImage(image=uri) for uri in images),
                                              *(i.model.ContentText(text=str(t)) for t in texts)])]
@@ -67,7 +67,7 @@ def _call_event(i: SimpleNamespace, call: dict[str, Any], images: list[str], at:
     output = i.model.ModelOutput.from_content(_model_name(call.get('model') or 'unknown'), str(call.get('text', '')),
                                               _STOPS.get(finish, 'unknown'))
     output.usage, output.time = _tokens(i, usage), seconds
-    return i.event.ModelEvent(model=output.model, input=_asked(i, call.get('prompt') or [], images),
+    return i.event.ModelEvent(model=output.model, input=_prompt_messages(i, call.get('prompt') or [], images),
                               config=_settings(i, call.get('params') or {}), tools=[], tool_choice='none',
                               output=output, timestamp=at, span_id=span, completed=at + timedelta(seconds=seconds),
                               working_time=seconds)
@@ -91,7 +91,7 @@ def _events(i: SimpleNamespace, record: Mapping[str, Any], images: dict[int, str
     return out
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #f3781200
-def _scored(i: SimpleNamespace, record: Mapping[str, Any]) -> dict[str, 'Score']:
+def _scores(i: SimpleNamespace, record: Mapping[str, Any]) -> dict[str, 'Score']:
     "Scores of a record, each with the answer and the evidence"
     because = '; '.join(f"page {e.get('page')}: {one_line(str(e.get('content', '')), 200)}"
                         for e in record.get('evidence') or [])
@@ -109,11 +109,11 @@ def _id(record: Mapping[str, Any]) -> str:
 def _sample(i: SimpleNamespace, record: Mapping[str, Any], images: dict[int, str]) -> 'EvalSample':
     "A record as a sample"
     model, usage, seconds = _model_of([record]), record.get('usage') or {}, (record.get('times') or {}).get('seconds')
-    asked, answer = _asked(i, [record['question']], list(images.values())), str(record.get('answer') or '')
+    asked, answer = _prompt_messages(i, [record['question']], list(images.values())), str(record.get('answer') or '')
     output = i.model.ModelOutput.from_content(model, answer, 'stop')
     error = record.get('error') and i.log.EvalError(message=str(record['error']), traceback='', traceback_ansi='')
     return i.log.EvalSample(id=_id(record), epoch=1, input=asked, target=[str(g) for g in record.get('gold') or []],
-                            messages=[*asked, output.choices[0].message], output=output, scores=_scored(i, record),
+                            messages=[*asked, output.choices[0].message], output=output, scores=_scores(i, record),
                             metadata={k: record[k] for k in _TOLD if record.get(k) is not None},
                             events=_events(i, record, images), model_usage={model: _tokens(i, usage)},
                             error=error or None, total_time=seconds, working_time=usage.get('seconds'))
@@ -207,7 +207,7 @@ def logged_pages(
     real = dict.fromkeys(p for p in named if isinstance(p, int) and 1 <= p <= pages)
     return sorted(list(real)[:_MOST_PAGES])
 
-def _drawn(record: Mapping[str, Any], document: 'Sequence[Image]') -> dict[int, str]:
+def _draw_pages(record: Mapping[str, Any], document: 'Sequence[Image]') -> dict[int, str]:
     "Pages as a log holds them, by number; without those that cannot be drawn"
     out = {}
     for page in logged_pages(record, len(document)):
@@ -229,7 +229,7 @@ def write_inspect(
     "Write a run as logs for `inspect view`; ImportError without inspect-ai, RunError where there are no records."
     i, run, folder, out = _inspect(), run if isinstance(run, Run) else Run(run), Path(folder), []
     folder.mkdir(parents=True, exist_ok=True)
-    def uris(record: Record) -> dict[int, str]: return _drawn(record, pages(record)) if pages else {}
+    def uris(record: Record) -> dict[int, str]: return _draw_pages(record, pages(record)) if pages else {}
     for method in run.methods:
         records = sorted((r for r in run if r['method'] == method), key=lambda r: r.get('index', 0))
         if not records: continue

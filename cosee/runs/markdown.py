@@ -82,14 +82,14 @@ def _head(e: Mapping[str, Any], level: str) -> list[str]:
     if e.get('error'): lines.append('Failed: ' + md_line(e['error']))
     return lines + ([md_line(e['because'])] if e.get('because') else [])
 
-def _proposed(e: Mapping[str, Any]) -> list[str]:
+def _proposal_lines(e: Mapping[str, Any]) -> list[str]:
     "Answers that were proposed"
     rows = [[md_line(h.get('answer') or h.get('content', '')), _sure(h), md_line(h.get('author', ''), 40),
              f'\\#{int(cell)}' if (cell := h.get('cell')) else ''] for h in proposals_of(e)]
     return [_table(['answer', 'confidence', 'author', 'note'], rows)] if rows else []
 
 # %% ../../nbs/runs/08_markdown.ipynb #85159613
-def _called(call: Mapping[str, Any]) -> list[str]:
+def _call_lines(call: Mapping[str, Any]) -> list[str]:
     "A call: its price, prompt and reply"
     usage = call.get('usage') or {}
     read, cached, wrote = (usage.get(k, 0) for k in ('prompt_tokens', 'cached_tokens', 'completion_tokens'))
@@ -98,13 +98,13 @@ def _called(call: Mapping[str, Any]) -> list[str]:
     prompt = '\n\n'.join(map(str, call.get('prompt') or []))
     return [asked, md_block(prompt), 'Reply:', md_block(call.get('text', ''))]
 
-def _turned(event: Mapping[str, Any], level: str, calls: bool) -> list[str]:
+def _turn_lines(event: Mapping[str, Any], level: str, calls: bool) -> list[str]:
     "A turn of an episode"
     did = event.get('applied') or {}
     note = rf" (note \#{int(event['cell'])})" if event.get('cell') else ''
     what = (f"{md_line(did.get('action', ''), 20)}{note}: {md_line(did.get('content', ''))}" if did
             else 'No valid action: ' + md_line(event.get('error', '')))
-    told = [t for c in event.get('calls') or [] for t in _called(c)] if calls else []
+    told = [t for c in event.get('calls') or [] for t in _call_lines(c)] if calls else []
     return [f"{level} Step {int(event['step'])}: {md_line(event['agent'], 40)}", what, *told]
 
 # %% ../../nbs/runs/08_markdown.ipynb #0426cf72
@@ -123,7 +123,7 @@ def episode_markdown(
     board, turns = episode.get('board'), _turns(episode.get('trace') or {})
     parts = _head(episode, level)
     if board: parts += [f'{level}# Board', board_markdown(board)]
-    if proposed := _proposed(episode): parts += [f'{level}# Proposed answers', *proposed]
+    if proposed := _proposal_lines(episode): parts += [f'{level}# Proposed answers', *proposed]
     if turns: parts.append(f'{level}# Turns')
-    for event in turns: parts += _turned(event, level + '##', calls)
+    for event in turns: parts += _turn_lines(event, level + '##', calls)
     return '\n\n'.join(parts) + '\n'

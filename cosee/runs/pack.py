@@ -89,11 +89,11 @@ class _PackBytes(io.RawIOBase):
             if not packed and self._xz.needs_input: raise damaged(self.path, 'its end is missing')
             try: found = self._xz.decompress(packed, most)
             except (lzma.LZMAError, MemoryError) as e: raise damaged(self.path, str(e).lower()) from None
-            if found: return self._counted(found)
+            if found: return self._limit_size(found)
         if self._xz.unused_data or self._file.read(1): raise damaged(self.path, 'something stands behind its end')
         return b''
 
-    def _counted(self, found: bytes) -> bytes:
+    def _limit_size(self, found: bytes) -> bytes:
         "The same bytes, if they are not too many"
         self._at, end = self._at + len(found), found.rfind(b'\n')
         self._open = self._open + len(found) if end < 0 else len(found) - end - 1

@@ -55,7 +55,7 @@ _KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag'
          'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids', 'task_type', 'tolerance', 'field',
          'relevance')
 
-def _asked(sample: Sample, index: int) -> dict[str, Any]:
+def _question_fields(sample: Sample, index: int) -> dict[str, Any]:
     "What a record says of its sample"
     id, meta, answer = sample_id(sample, index), sample.get('meta', {}), sample.get('answer', [])
     gold = [answer] if isinstance(answer, str) else list(answer or [])
@@ -65,7 +65,7 @@ def _asked(sample: Sample, index: int) -> dict[str, Any]:
 def _unrecordable(sample: Sample) -> str:
     "Why a sample cannot stand in a record, or ''"
     try:
-        found = _asked(sample, 0)
+        found = _question_fields(sample, 0)
         json.dumps(found, allow_nan=False, default=str)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as e:
         return f'it cannot be written down ({type(e).__name__}: {one_line(str(e), 80)})'
@@ -89,10 +89,10 @@ class _Recordable:
         for n, sample in enumerate(self.split):
             fault = _unrecordable(sample)
             if not fault: yield sample
-            elif self.errors == 'raise': raise DataError(_named(sample, n, fault))
-            else: self._own.append(_named(sample, n, fault))
+            elif self.errors == 'raise': raise DataError(_skip_text(sample, n, fault))
+            else: self._own.append(_skip_text(sample, n, fault))
 
-def _named(sample: Any, n: int, fault: str) -> str:
+def _skip_text(sample: Any, n: int, fault: str) -> str:
     "A sample that is left out, and why"
     meta = sample.get('meta') if isinstance(sample, dict) else None
     id = meta.get('id', n) if isinstance(meta, dict) else n
@@ -144,7 +144,7 @@ def start_record(
     seed = seed_of(config.seed, sample_id(sample, index), method.name)
     known = dict(method=method.name, seed=seed, status='failed', error=None, answer='', usage={}, attempt=attempt,
                  times={})
-    return cast(Record, {**_asked(sample, index), **known})
+    return cast(Record, {**_question_fields(sample, index), **known})
 
 # %% ../../nbs/runs/03_record.ipynb #cb496e27
 def _price_of(budget: BudgetConfig, method: Method, sample: Sample, client, seed: int) -> int:
@@ -175,7 +175,7 @@ def answer_one(
         with limited(time_limit), own_account(), page_bill(bill):
             if budget.calls: ledger.max_tokens = _price_of(budget, method, sample, client, record['seed'])
             outcome = method.run(sample, client, ledger, record['seed'], config.gen)
-        record = _finished(config, record, outcome, len(sample['images']))
+        record = _finish_record(config, record, outcome, len(sample['images']))
     except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`
         record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 400)}'
         record['usage'] = ledger.total.to_dict()
@@ -194,7 +194,7 @@ def utc_now() -> str:
 # %% ../../nbs/runs/03_record.ipynb #c3fed2e4
 RIGHT = .5   # a first metric from which an answer counts as right, as in reports
 
-def _finished(config: RunConfig, record: Record, outcome: Answer, pages: int) -> Record:
+def _finish_record(config: RunConfig, record: Record, outcome: Answer, pages: int) -> Record:
     "A record with its outcome; ValueError for what cannot be written to the log, or not be read from it"
     board, trace = outcome['board'], outcome['trace']
     said = {k: v for k, v in outcome.items() if k not in ('board', 'trace', 'did')}

@@ -81,13 +81,13 @@ class RecordPages:
     ) -> tuple[Sequence['Image'], str]: # pages, drawn when they are looked at, and '' or why there are none
         "The pages of a record's document."
         try:
-            with self.lock: found = self._served(record) if self.served else self._images(record)
+            with self.lock: found = self._served_pages(record) if self.served else self._images(record)
             if len(found) > MOST_PAGES: raise ValueError(f'{len(found)} pages are too many to show')
             return found, ''
         except Exception as e:   # of whatever reads data
             return [], f'no pictures: {one_line(str(e), 140)}'
 
-    def _served(self, record: Record) -> Sequence['Image']:
+    def _served_pages(self, record: Record) -> Sequence['Image']:
         "The pages of a document that a server was asked about"
         folder, asked, opened = self.run.folder, dict[str, Any](), dict[str, Any]()
         for _, said in json_lines(folder / ASKED):

@@ -213,7 +213,7 @@ def _both_abstain(record: Record) -> bool:
 # the field of meta that holds the gold of a metric of pages
 _PAGE_GOLDS = dict(evidence_em='evidence_pages', evidence_f1='evidence_pages', evidence_ndcg='relevance')
 
-def _predicted(record: Record, metric: str, flavour: str) -> Any:
+def _scored_value(record: Record, metric: str, flavour: str) -> Any:
     "What a metric looks at in a record; None in one that failed, where that is pages"
     if metric not in _PAGE_GOLDS:
         several = flavour == 'own' and 'list' in str((record.get('meta') or {}).get('answer_type'))
@@ -229,7 +229,7 @@ def score_all(
 ) -> Scores:               # in the order of the records
     "Scores of answers in the words of those who score; a right abstention counts 1 where they have no word for it."
     flavour = ALIASES.get(flavour, flavour)
-    preds, pages = [_predicted(r, metric, flavour) for r in records], _PAGE_GOLDS.get(metric)
+    preds, pages = [_scored_value(r, metric, flavour) for r in records], _PAGE_GOLDS.get(metric)
     golds = [(r.get('meta') or {}).get(pages) if pages else official_golds(flavour, r['gold']) for r in records]
     fast = flavour == 'rrc' and metric == 'anls'   # it looks at nothing but answers
     scores = score_many(preds, golds, metric, flavour, None if fast else list(map(_context_of, records)),

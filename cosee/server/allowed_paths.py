@@ -93,7 +93,7 @@ class AllowedPaths:
         found = list[str]()
         for root in self.paths:
             base = root if root.is_dir() else root.parent
-            for seen, path in enumerate(_walked(root)):
+            for seen, path in enumerate(_walk(root)):
                 if seen >= MOST_SEEN or len(found) >= most: break
                 name = path.relative_to(base).as_posix()
                 if path.suffix.lower() not in _ENDINGS or _odd(name): continue
@@ -117,7 +117,7 @@ def _below(root: Path, name: str) -> Path:
 _ENDINGS = {'.pdf', '.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff'}
 MOST_SEEN = 20_000   # files that are looked through for a list of documents
 
-def _walked(root: Path) -> Iterator[Path]:
+def _walk(root: Path) -> Iterator[Path]:
     "The files below a root in order, hidden ones and links to folders left out"
     if root.is_file(): yield root
     for folder, below, names in os.walk(root):

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Optional, Protocol, TypedDict, Unio
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ..agents import ROLES
 from ..board import Evidence
-from ..controller import Event, OnEvent, turn_by_hand
+from ..controller import Event, OnEvent, user_turn
 from .documents import Document
 from .allowed_paths import RequestError
 from ..policies import METHODS, Method, make_method, method_settings
@@ -187,7 +187,7 @@ def turns_with(
     notes: Sequence[Note]     # behind them
 ) -> list[Event]:
     "Turns from which an episode goes on; raises `RequestError` for a note that says nothing."
-    try: return [*earlier, *(turn_by_hand(note.action(), earlier) for note in notes)]
+    try: return [*earlier, *(user_turn(note.action(), earlier) for note in notes)]
     except ValueError as e: raise RequestError(f'notes: {e}') from e
 
 # %% ../../nbs/server/02_answering.ipynb #8a785b1b

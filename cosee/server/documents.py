@@ -109,10 +109,10 @@ class Document:
         with self.lock:
             if self.held is None or self.held.closed:
                 self.check(self)
-                self.held, self.seeing, self.found_by = self._opened(), None, None
+                self.held, self.seeing, self.found_by = self._open_pages(), None, None
             return self.held
 
-    def _opened(self) -> Pages:
+    def _open_pages(self) -> Pages:
         "The files as pages; `RequestError` for what is no document"
         try:
             return load_pages(self.files if len(self.files) > 1 else self.files[0], dpi=DPI, password=self.password,
@@ -158,9 +158,9 @@ class Document:
     ) -> bytes:           # WebP
         "A page as a picture; raises `RequestError` where it cannot be drawn."
         number, side = self.number(page), max(SIDES[0], min(SIDES[1], side))
-        return self._drawn(lambda: encoded(self.pages.thumbnail(number, side)))
+        return self._draw(lambda: encoded(self.pages.thumbnail(number, side)))
 
-    def _drawn(self, draw: Callable[[], Any]) -> Any:
+    def _draw(self, draw: Callable[[], Any]) -> Any:
         "What is drawn or read; whatever goes wrong with the page is a `RequestError`"
         try:
             with self.in_use(): return draw()
@@ -176,14 +176,14 @@ class Document:
         number = self.number(page)
         def draw() -> bytes:
             with self.lock: return encoded(self.sight.crop(number, box), form)
-        return self._drawn(draw)
+        return self._draw(draw)
 
     def print_of(self,
         page: int # from 1
     ) -> list['TextLine']: # with `text` and `bbox` in 0-1
         "The printed lines of a page, from top to bottom; raises `RequestError` where it cannot be read."
         number = self.number(page)
-        return self._drawn(lambda: self.sight.print_of(number))
+        return self._draw(lambda: self.sight.print_of(number))
 
     @property
     def index(self) -> PageIndex:
@@ -199,7 +199,7 @@ class Document:
     ) -> list[PageHit]: # best first
         "The pages that some words are about; raises `RequestError` where nothing is asked for."
         if not str(words).strip(): raise RequestError('say what to look for')
-        return self._drawn(lambda: self.index.search(words, max(1, min(50, k))))
+        return self._draw(lambda: self.index.search(words, max(1, min(50, k))))
 
 # %% ../../nbs/server/01_documents.ipynb #27f2d1b0
 def _without_folders(text: str, document: Document) -> str:
@@ -300,10 +300,10 @@ class Library:
             found = self._all.get(id) if isinstance(id, str) else None
             if found is None or not self.sees(caller, found.owner):
                 raise RequestError('there is no such document; open it first, or hand it in', 404)
-            self._used(found)
+            self._mark_used(found)
             return found
 
-    def _used(self, document: Document):
+    def _mark_used(self, document: Document):
         "Note that a document is used; those used longest ago let their files go"
         self._open[document.id] = None
         self._open.move_to_end(document.id)
@@ -325,9 +325,9 @@ class Library:
         files = self.allowed_paths.files(found)
         try: mark = files_mark(files)
         except OSError as e: raise RequestError(f'{_shown_name(name)}: cannot be read') from e
-        return self._known(caller, mark) or self._added(caller, found.name, 'path', files, mark, password)
+        return self._find_known(caller, mark) or self._add_document(caller, found.name, 'path', files, mark, password)
 
-    def _known(self, caller: Caller, mark: str) -> Optional[Document]:
+    def _find_known(self, caller: Caller, mark: str) -> Optional[Document]:
         "What the caller has open of the same content"
         with self._lock: return next((d for d in self._all.values() if d.owner == caller.owner and d.mark == mark),
                                      None)
@@ -357,9 +357,9 @@ class Library:
         parts = [upload] if isinstance(upload, Upload) else list(upload)
         mark = digest([part.hash.hexdigest() for part in parts], 24)
         try:
-            known = self._known(caller, mark)
+            known = self._find_known(caller, mark)
             paths = [part.path for part in parts]
-            found = known or self._added(caller, _shown_name(name), 'upload', paths, mark, password)
+            found = known or self._add_document(caller, _shown_name(name), 'upload', paths, mark, password)
         except BaseException:
             for part in parts: part.drop()
             raise
@@ -378,13 +378,13 @@ class Library:
             for part in [data] if isinstance(data, bytes) else data: upload.write(part)
         return self.add(caller, upload, name, password)
 
-    def _added(self, caller: Caller, name: str, kind: Kind, files: list[Path], mark: str,
-               password: Optional[str]) -> Document:
+    def _add_document(self, caller: Caller, name: str, kind: Kind, files: list[Path], mark: str,
+                      password: Optional[str]) -> Document:
         "A new document, opened once to see that it is one"
         self._room(caller)
-        document = self._made(dict(id=secrets.token_hex(12), owner=caller.owner, name=_shown_name(name), kind=kind,
-                                   mark=mark,
-                                   files=[str(f) for f in files], count=0, at=utc_now()))
+        stored = dict(id=secrets.token_hex(12), owner=caller.owner, name=_shown_name(name), kind=kind, mark=mark,
+                      files=[str(f) for f in files], count=0, at=utc_now())
+        document = self._restore_document(stored)
         document.password = password
         document.count = len(document.pages)
         if document.count > self.limits.pages:
@@ -393,12 +393,12 @@ class Library:
                                'allowed', 413)
         with self._lock:
             self._all[document.id] = document
-            self._used(document)
+            self._mark_used(document)
             self._write(document)
             self._bound()
         return document
 
-    def _made(self, said: dict[str, Any]) -> Document:
+    def _restore_document(self, said: dict[str, Any]) -> Document:
         "A document of what was written of it"
         files = [Path(f) for f in said['files']]
         return Document(**{**said, 'files': files}, reader=self.reader, visual=self.visual, check=self._check,
@@ -409,9 +409,9 @@ class Library:
         for old in [d for d in self._all.values() if d.kind == 'path'][:max(0, len(self._all) - KEPT_DOCUMENTS)]:
             if old.id in self._open or old.users: continue
             del self._all[old.id]
-            self._gone(old.id)
+            self._record_removal(old.id)
 
-    def _gone(self, id: str):
+    def _record_removal(self, id: str):
         "Write down that a document is not known any more"
         append_line(self.folder / OPENED, json.dumps(dict(id=id, gone=True)), mode=0o600)
 
@@ -436,7 +436,7 @@ class Library:
             for _, said in json_lines(self.folder / OPENED):
                 if said.get('gone'): self._all.pop(str(said.get('id')), None)
                 else:
-                    with suppress(TypeError, KeyError): self._all[said['id']] = self._made(said)
+                    with suppress(TypeError, KeyError): self._all[said['id']] = self._restore_document(said)
 
     def remove(self,
         caller: Caller,
@@ -449,7 +449,7 @@ class Library:
             self._all.pop(id, None)
             self._open.pop(id, None)
         document.close()
-        self._gone(id)
+        self._record_removal(id)
         if document.kind == 'upload':
             for path in document.files:
                 with suppress(OSError): path.unlink()

@@ -79,7 +79,7 @@ class EpisodeStore:
 
     def __enter__(self) -> 'EpisodeStore':
         self.log.__enter__()
-        try: self._read()
+        try: self._read_earlier()
         except BaseException:
             self.log.close()
             raise
@@ -87,7 +87,7 @@ class EpisodeStore:
 
     def __exit__(self, *rest): self.log.close()
 
-    def _read(self):
+    def _read_earlier(self):
         "Take in what an earlier server left"
         for said in self._lines(ASKED):
             with suppress(KeyError): self.episodes[str(said['id'])] = _without_record(said)

@@ -106,7 +106,7 @@ def _telling(tool: F) -> F:
     return told   # type: ignore[return-value]
 
 # %% ../../nbs/server/10_mcp.ipynb #d44b0ec1
-def _opened(service: EpisodeService, caller: Caller, document: str, password: Optional[str] = None) -> Document:
+def _open_document(service: EpisodeService, caller: Caller, document: str, password: Optional[str] = None) -> Document:
     "The document that somebody means; raises `RequestError` that says what there is"
     try: return service.library.get(caller, document)
     except RequestError: pass
@@ -184,7 +184,7 @@ def _add_opening(server: MCPServer, service: EpisodeService):
     async def open_document(path: DOCUMENT, context: Context,
                             password: Optional[str] = None) -> Annotated[CallToolResult, OpenDocument]:
         "Open a document (PDF, PNG, JPEG, WebP, TIFF or a folder of pictures) and say how many pages it has."
-        found = await asyncio.to_thread(_opened, service, _caller(context), path, password)
+        found = await asyncio.to_thread(_open_document, service, _caller(context), path, password)
         text = f"{found.name} has {counted(found.count, 'page')}; its id is {found.id}"
         return _result(text, OpenDocument(document=found.id, name=found.name, pages=found.count))
 
@@ -194,7 +194,7 @@ def _add_opening(server: MCPServer, service: EpisodeService):
                          context: Context,
                          k: Annotated[int, Field(ge=1, le=20)] = 4) -> Annotated[CallToolResult, FoundPages]:
         "Find the pages that a question or some words are about, with the lines that say so."
-        hits = await asyncio.to_thread(lambda: _opened(service, _caller(context), document).find(query, k))
+        hits = await asyncio.to_thread(lambda: _open_document(service, _caller(context), document).find(query, k))
         found = [FoundPage(page=h.page, score=h.score, lines=_lines(h.why[:5])) for h in hits]
         told = {f.page: ' / '.join(one_line(l.text, 120) for l in f.lines) for f in found}
         text = '\n'.join(f'page {page}: {lines}' if lines else f'page {page}' for page, lines in told.items())
@@ -207,7 +207,7 @@ def _add_reading(server: MCPServer, service: EpisodeService):
     @_telling
     async def read_page(document: DOCUMENT, page: PAGE, context: Context) -> Annotated[CallToolResult, PrintedPage]:
         "Read the text of a page, line by line, each with its place."
-        lines = await asyncio.to_thread(lambda: _opened(service, _caller(context), document).print_of(page))
+        lines = await asyncio.to_thread(lambda: _open_document(service, _caller(context), document).print_of(page))
         text = '\n'.join(one_line(l['text'], 400) for l in lines) or 'nothing is printed on this page; use look'
         return _result(text, PrintedPage(page=page, lines=_lines(lines)))
 
@@ -215,12 +215,13 @@ def _add_reading(server: MCPServer, service: EpisodeService):
     @_telling
     async def look(document: DOCUMENT, page: PAGE, context: Context, box: BOX = None) -> CallToolResult:
         "See a page, or a region of it at the best resolution there is, as a picture."
-        data = await asyncio.to_thread(lambda: _opened(service, _caller(context), document).region(page, _checked(box),
-                                                                                                'png'))
+        def draw() -> bytes:
+            return _open_document(service, _caller(context), document).region(page, _check_box(box), 'png')
+        data = await asyncio.to_thread(draw)
         return CallToolResult(content=[_image(data)])
 
 # %% ../../nbs/server/10_mcp.ipynb #51eea4d4
-def _checked(box: Optional[Box]) -> Optional[Box]:
+def _check_box(box: Optional[Box]) -> Optional[Box]:
     "A box that has an extent; raises `RequestError` otherwise"
     if box is None: return None
     x0, y0, x1, y1 = box
@@ -240,7 +241,7 @@ def _add_asking(server: MCPServer, service: EpisodeService):
     ) -> Annotated[CallToolResult, Answer]:
         "Ask a question: a team reads the pages and answers with page, box, evidence and a cut-out of the place."
         caller = _caller(context)
-        found = await asyncio.to_thread(_opened, service, caller, document)
+        found = await asyncio.to_thread(_open_document, service, caller, document)
         job = await service.ask(caller, found.id, question, settings, earlier, notes or ())
         info = await _report_until_over(context, service, caller, job)
         if info['state'] != 'done': raise RequestError(info['error'] or 'the episode ended before its answer')
@@ -264,7 +265,7 @@ def _add_board(server: MCPServer, service: EpisodeService):
         return _result(text, BoardText(notes=[dict(c) for c in cells]))
 
 # %% ../../nbs/server/10_mcp.ipynb #54e7ea95
-def _found(read: Callable[[], Any]) -> Any:
+def _report_missing(read: Callable[[], Any]) -> Any:
     "What is read; what there is not is told by the protocol"
     try: return read()
     except RequestError as e: raise ResourceNotFoundError(str(e)) from None
@@ -285,18 +286,18 @@ def _add_resources(server: MCPServer, service: EpisodeService):
     @server.resource('cosee://documents/{id}/pages/{page}', title='A page as a picture', mime_type='image/png')
     def page_picture(id: str, page: int, context: Context) -> bytes:
         "A page of an open document."
-        return _found(lambda: service.library.get(_caller(context), id).region(page, None, 'png'))
+        return _report_missing(lambda: service.library.get(_caller(context), id).region(page, None, 'png'))
 
     @server.resource('cosee://documents/{id}/print/{page}', title='The print of a page', mime_type='text/plain')
     def page_print(id: str, page: int, context: Context) -> str:
         "The printed lines of a page of an open document."
-        lines = _found(lambda: service.library.get(_caller(context), id).print_of(page))
+        lines = _report_missing(lambda: service.library.get(_caller(context), id).print_of(page))
         return '\n'.join(one_line(l['text'], 400) for l in lines)
 
     @server.resource('cosee://episodes/{id}', title='An episode', mime_type='application/json')
     def episode(id: str, context: Context) -> str:
         "A question with its answer and evidence."
-        return json.dumps(_found(lambda: service.episode(_caller(context), id)), ensure_ascii=False)
+        return json.dumps(_report_missing(lambda: service.episode(_caller(context), id)), ensure_ascii=False)
 
 # %% ../../nbs/server/10_mcp.ipynb #8de19c18
 def _quiet():

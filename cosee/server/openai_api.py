@@ -68,7 +68,7 @@ class Part(NamedTuple):
 
 _DATA = re.compile(r'data:[\w./+-]{0,100}(?:;[\w=.+-]{1,60}){0,4};base64,')
 
-def _decoded(text: Any, where: str) -> bytes:
+def _decode_base64(text: Any, where: str) -> bytes:
     "The bytes of a data: URL, or of base64 alone"
     if not isinstance(text, str) or not text: raise RequestError(f'{where}: there is no content')
     if re.match(r'(?i)(?:https?|ftp|file):', text):
@@ -84,10 +84,10 @@ def _piece(part: dict[str, Any], where: str) -> Optional[Part]:
     said: Any = part.get(kind) if isinstance(kind, str) else None
     if kind in ('text', 'input_text'): return None
     if kind == 'image_url':
-        return Part(_decoded(said.get('url') if isinstance(said, dict) else said, f'{where}.image_url'))
+        return Part(_decode_base64(said.get('url') if isinstance(said, dict) else said, f'{where}.image_url'))
     if kind == 'file' and isinstance(said, dict):
         id = said.get('file_id')
-        return Part(id=str(id)) if id else Part(_decoded(said.get('file_data'), f'{where}.file'))
+        return Part(id=str(id)) if id else Part(_decode_base64(said.get('file_data'), f'{where}.file'))
     raise RequestError(f'{where}: a part is text, image_url or file, not {one_line(str(kind), 40)!r}')
 
 # %% ../../nbs/server/09_openai_api.ipynb #949506b4

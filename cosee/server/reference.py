@@ -29,7 +29,7 @@ Schema = Mapping[str, Any]   # of OpenAPI
 def _words(schema: Schema) -> Any:
     "What a value is, in words"
     if ref := schema.get('$ref'): return _link(ref)
-    if some := schema.get('anyOf') or schema.get('oneOf'): return _joined(some)
+    if some := schema.get('anyOf') or schema.get('oneOf'): return _join(some)
     if schema.get('enum'): return ', '.join(map(str, schema['enum']))
     if 'const' in schema: return str(schema['const'])
     if schema.get('type') == 'array': return ['list of ',
@@ -42,7 +42,7 @@ def _link(ref: str) -> Html:
     name = ref.rsplit('/', 1)[-1]
     return el('a', name, href=f'#{name}')
 
-def _joined(some: list[Schema]) -> list[Any]: return [part for s in some for part in (' or ', _words(s))][1:]
+def _join(some: list[Schema]) -> list[Any]: return [part for s in some for part in (' or ', _words(s))][1:]
 
 def _bounds(schema: Schema) -> str:
     "Least and most of a number or a length"

@@ -40,7 +40,7 @@ def _policy_in(page: str) -> str:
 
 T = TypeVar('T')
 
-def _read(make: Callable[[], T], missing: int = 500) -> T:
+def _read_run(make: Callable[[], T], missing: int = 500) -> T:
     "What is read of a run; raises `RequestError` where it cannot be"
     try: return make()
     except RunError as e: raise RequestError(str(e), missing) from e
@@ -62,7 +62,7 @@ def table() -> HTMLResponse:
 @run_viewer.api_route('/data.json', methods=_READS)
 def table_data(request: Request, viewer: CurrentViewer) -> Response:
     "What the table shows, packed once for all who ask."
-    raw, packed, mark = _read(viewer.pack)
+    raw, packed, mark = _read_run(viewer.pack)
     packs = 'gzip' in request.headers.get('accept-encoding', '')
     tag = f'"{mark}{"-gz" * packs}"'
     headers = {'etag': tag, 'vary': 'Accept-Encoding', 'cache-control': 'no-cache'}
@@ -73,13 +73,13 @@ def table_data(request: Request, viewer: CurrentViewer) -> Response:
 @run_viewer.api_route('/report.html', methods=_READS)
 def run_report(viewer: CurrentViewer) -> HTMLResponse:
     "The report of the run."
-    page = _read(viewer.report, 404)
+    page = _read_run(viewer.report, 404)
     return html_page(page, _policy_in(page))
 
 @run_viewer.api_route('/episodes/{key}.html', methods=_READS)
 def run_episode(key: Annotated[str, PathParam(pattern='^[0-9a-f]{16}$')], viewer: CurrentViewer) -> HTMLResponse:
     "The page behind a row."
-    page = _read(lambda: viewer.episode(key), 404)
+    page = _read_run(lambda: viewer.episode(key), 404)
     return html_page(page, _policy_in(page))
 
 def create_viewer_app(

@@ -51,7 +51,7 @@ def turn_schema(
     return dict(type='object', anyOf=[*action.get('anyOf', [action]), *map(_call_schema, tools)])
 
 # %% ../../nbs/tools/05_agent.ipynb #4f776ef5
-def _described(
+def _describe_tools(
     tools: Iterable[Tool], # what may be called
     max_calls: int,        # how often
     of_lines: bool = False # for a model that is shown numbered lines of text?
@@ -91,8 +91,8 @@ class ToolAgent(Agent):
         self._sight: Optional[Sight] = None
         if offer:
             known = self.toolbox(Sight([])).tools.values()
-            self.role_prompt += '\n' + _described(known, max_calls)
-            if self.brief: self.brief += '\n' + _described(known, max_calls, of_lines=True)
+            self.role_prompt += '\n' + _describe_tools(known, max_calls)
+            if self.brief: self.brief += '\n' + _describe_tools(known, max_calls, of_lines=True)
 
     def toolbox(self, sight: Sight) -> Toolbox:
         "The tools for one document, with their policy."
@@ -133,7 +133,7 @@ class ToolAgent(Agent):
             if not call:
                 action = self.read(reply)
                 call = self._closer(action, outs, num_pages(images)) if len(outs) < self.max_calls else None
-                if not call: return self._grounded(action, outs, num_pages(images))
+                if not call: return self._ground_view(action, outs, num_pages(images))
             outs.append(box.run(ToolCall(*call, raw_response=reply.text, attempt_index=len(outs) + 1)))
             turns.append(_result_turn(outs[-1], _next_number(images, outs)))
 
@@ -145,14 +145,14 @@ class ToolAgent(Agent):
                 num_pages: int) -> Optional[tuple[str, dict[str, Any]]]:
         "A zoom on behalf of an unsure model, or None"
         if not self.look or not num_pages or 'zoom' not in self.tools or not self._unsure(action): return None
-        view: View = self._mapped(action, outs, num_pages).get('view') or {'page': 1}
+        view: View = self._map_view(action, outs, num_pages).get('view') or {'page': 1}
         page = min(num_pages, view['page'])
         wanted = [*([_around(box)] if (box := view.get('bbox')) else []), *_THIRDS]
         done = [(r.page, thousandths(r.bbox)) for r in map(_result, outs) if r.bbox]
         fresh = [thousandths(b) for b in wanted if (page, thousandths(b)) not in done]
         return ('zoom', {'page': page, 'bbox': fresh[0]}) if fresh else None
 
-    def _mapped(self, action: Action, outs: list[Outcome], num_pages: int) -> Action:
+    def _map_view(self, action: Action, outs: list[Outcome], num_pages: int) -> Action:
         "`action` with a view into a zoomed picture as a view of its page"
         crops = [r for r in map(_result, outs) if r.image is not None]
         view = action.get('view')
@@ -163,9 +163,9 @@ class ToolAgent(Agent):
         box = rounded((x0 + at[0] * w, y0 + at[1] * h, x0 + at[2] * w, y0 + at[3] * h))
         return {**action, 'view': {**view, 'page': crop.page or 1, 'bbox': box}}
 
-    def _grounded(self, action: Action, outs: list[Outcome], num_pages: int) -> Action:
+    def _ground_view(self, action: Action, outs: list[Outcome], num_pages: int) -> Action:
         "`action` with its calls, and with a region where a call gave one"
-        action = self._mapped(action, outs, num_pages)
+        action = self._map_view(action, outs, num_pages)
         found = next((r for r in map(_result, reversed(outs)) if r.bbox), None)
         view = action.get('view')
         lacks = action.get('action') != 'INVALID' and not (view and view.get('bbox'))

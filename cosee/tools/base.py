@@ -213,7 +213,7 @@ class Toolbox:
         if self.policy is None: return _Verdict(call.args, '')
         how, name = f'{self.mode}d', ' '.join(inert(call.tool_name).split())
         asked = replace(call, args=deepcopy(call.args))
-        try: decision = _checked(self.policy.evaluate(asked, dict(self.tools)))
+        try: decision = _check_decision(self.policy.evaluate(asked, dict(self.tools)))
         except Exception as e:
             why = f'Error: Tool call "{name}" blocked due to policy error.'
             args = call.args if self.mode == 'observe' else None
@@ -244,7 +244,7 @@ def inert(
     return _RECORD.sub('(', text)
 
 # %% ../../nbs/tools/01_base.ipynb #8298befe
-def _checked(decision: Any) -> PolicyDecision:
+def _check_decision(decision: Any) -> PolicyDecision:
     "`decision` if it is one; raises ValueError otherwise"
     if not isinstance(decision, PolicyDecision):
         raise ValueError(f'Policy must return PolicyDecision, got {type(decision).__name__}.')

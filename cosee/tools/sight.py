@@ -91,10 +91,10 @@ class Sight:
         page = self.check_page(page)
         if page not in self._fine:
             self._fine = dict(list(self._fine.items())[-3:])
-            self._fine[page] = self._drawn(page)
+            self._fine[page] = self._draw_page(page)
         return self._fine[page]
 
-    def _drawn(self, page: int) -> 'Image':
+    def _draw_page(self, page: int) -> 'Image':
         "A page at the best resolution there is"
         if handle := self.handle(page): return handle.draw(self.dpi, FINEST)
         if callable(self.source): return open_image(self.source(page))

@@ -180,7 +180,7 @@ def own_file(
         if not stat.S_ISREG(found.st_mode) or not own: raise PermissionError(f'{path} is not a file of this user')
         yield f
 
-def _sealed(key: str, data: bytes) -> bytes:
+def _seal(key: str, data: bytes) -> bytes:
     "`data` behind the hash by which it is known again"
     return hashlib.sha256(key.encode() + b'\0' + data).hexdigest().encode() + b'\n' + data
 
@@ -213,7 +213,7 @@ class FileCache:
             os.utime(path)
         except OSError: return None
         data = found.partition(b'\n')[2]
-        return data if found == _sealed(key, data) else None
+        return data if found == _seal(key, data) else None
 
     def _make_room(self, folder: Path, size: int):
         "Let the oldest files of a folder go until `size` more bytes fit in"
@@ -225,7 +225,7 @@ class FileCache:
 
     def put(self, key: str, data: bytes):
         "Keep `data`; where that cannot be, nothing is kept and nothing is raised."
-        path, sealed = self.path_of(key), _sealed(key, data)
+        path, sealed = self.path_of(key), _seal(key, data)
         if len(sealed) > self.limit // 256: return
         with suppress(OSError):
             private_folder(path.parent)

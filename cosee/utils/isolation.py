@@ -122,13 +122,13 @@ class _Keeper:
         stops = self.stops
         with self.lock:
             if self.stops != stops: raise KeyboardInterrupt
-            try: return take(self._asked(request, seconds))
+            try: return take(self._ask_worker(request, seconds))
             except BaseException as e:
                 if not isinstance(e, JobError): self.end()
                 if self.stops != stops: raise KeyboardInterrupt from e
                 raise
 
-    def _asked(self, request: dict[str, Any], seconds: float) -> Any:
+    def _ask_worker(self, request: dict[str, Any], seconds: float) -> Any:
         try: reply = self._running().ask(request, seconds)
         except _Gone:
             self.end()

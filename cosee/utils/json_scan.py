@@ -60,7 +60,7 @@ def cut_at(
         pos = m.start() + 1 if how == 'open' else end
     return None
 
-def _believed(span: str) -> str:
+def _complete_object(span: str) -> str:
     "An object that the end cuts off, up to the last value that is complete"
     keep, value, inside = 0, False, list[str]()   # `value`: may one stand here?
     for m in _TOKEN.finditer(span):
@@ -122,7 +122,7 @@ def scan_json(
         if how != 'deep': found = _strict(text[start:end])
         if found is None and how != 'deep' and (end - start) ** 2 <= mend:
             span = text[start:end]
-            if not keep_cut and _is_cut(text, end, how): span = _believed(span)
+            if not keep_cut and _is_cut(text, end, how): span = _complete_object(span)
             mend, found = mend - (end - start) ** 2, _mend(span)
         if found is not None: yield start, end, found
         pos = end if found is not None or how == 'deep' else start + 1
@@ -380,7 +380,7 @@ class _Named(NamedTuple):
     answer: str
     holder: Optional[dict[str, Any]] = None   # the object that holds it
 
-def _named(text: str) -> Optional[_Named]:
+def _find_named_answer(text: str) -> Optional[_Named]:
     "The last answer that a reply names as its answer"
     text = text.replace('\0', ' ')
     objects, cut = list(scan_json(text)), cut_at(text)
@@ -402,7 +402,7 @@ def find_answer(
     text: str # what a model said, see `spoken`
 ) -> Optional[str]: # None where it names none as such; '' where it names nothing as its answer
     "The last answer that a reply names as its answer."
-    found = _named(text)
+    found = _find_named_answer(text)
     return found.answer if found else None
 
 # %% ../../nbs/utils/03_json_scan.ipynb #3b0ce758
@@ -465,7 +465,7 @@ def _confidence(text: str, holder: dict[str, Any]) -> Optional[float]:
         except ValueError: continue
     return None
 
-def _unnamed(text: str) -> str:
+def _find_unnamed_answer(text: str) -> str:
     "What a reply says that names no answer: its only value where it is JSON, or its last line"
     if cut_at(text) is not None: return ''
     try: whole = json.loads(text.strip('` \n').removeprefix('json'))
@@ -486,8 +486,8 @@ def read_answer(
 ) -> Reading: # the last answer, page, confidence and box that it names
     "The answer in a reply, with page, confidence and box where they are named; reasoning is not looked at."
     text = spoken(text)[-6000:]   # the end of a reply that ran away
-    named = _named(text)
-    said, holder = (named.answer, named.holder or {}) if named else (_unnamed(text), {})
+    named = _find_named_answer(text)
+    said, holder = (named.answer, named.holder or {}) if named else (_find_unnamed_answer(text), {})
     whole = text[:cut_at(text)]   # without what the end cuts off
     none = bool(answer_key(said)) and (abstains(said) or not named and _refuses(text))
     found = Reading(answer=NOT_ANSWERABLE if none else said, page=_page(whole, holder),

@@ -34,7 +34,7 @@ def one_line(
     return text if limit is None or len(text) <= limit else text[:max(0, limit - 1)].rstrip() + '…'
 
 # %% ../../nbs/utils/00_text.ipynb #d4b1bb08
-def _shown(ch: str) -> str:
+def _visible_char(ch: str) -> str:
     "What stands for a character where lines may stay"
     kind = unicodedata.category(ch)
     if ch == '\n' or ch in _JOINERS: return ch
@@ -48,7 +48,7 @@ def clean(
     "`text` without control and direction characters, cut at `limit`."
     text = str(text)
     cut = text[:limit]
-    if not cut.isprintable(): cut = ''.join(map(_shown, cut))
+    if not cut.isprintable(): cut = ''.join(map(_visible_char, cut))
     return cut if len(text) <= limit else f'{cut.rstrip()} … ({len(text):,} characters)'
 
 # %% ../../nbs/utils/00_text.ipynb #aa75ef4a

@@ -30,7 +30,7 @@ def _cell_box(
     if not box or max(box) > 1: return None
     return placed(box, size)
 
-def _boxed(cells: Iterable[Cell], size: Size) -> list[tuple[Cell, Box]]:
+def _with_boxes(cells: Iterable[Cell], size: Size) -> list[tuple[Cell, Box]]:
     "Those of the cells that have a box, with it"
     return [(c, box) for c in cells if (box := _cell_box(c, size))]
 
@@ -101,7 +101,7 @@ def annotate(
     from PIL import ImageDraw
     im, palette = as_picture(im).convert('RGB'), palette or author_colours(cells)
     draw, unit = ImageDraw.Draw(im, 'RGBA'), max(im.size) / 45
-    found = _boxed(cells, im.size)
+    found = _with_boxes(cells, im.size)
     widths = [unit * (1 + .6 * len(str(c['id']))) for c, _ in found]
     seats = _seats([box for _, box in found], widths, im.size, unit * 1.4)
     for (c, (x, y, w, h)), seat, width in zip(found, seats, widths, strict=True):
@@ -244,7 +244,7 @@ def _pages_in_full(
     wanted = [n for n in dict.fromkeys(matter) if 0 < n <= pages] or range(1, IN_FULL + 1)
     return sorted(wanted[:IN_FULL])
 
-def _drawn(pages: Sequence['Image'], n: int, side: Optional[int] = None) -> Optional['Image']:
+def _draw_page(pages: Sequence['Image'], n: int, side: Optional[int] = None) -> Optional['Image']:
     "A page, or its thumbnail; None where it cannot be drawn"
     try: return pages.thumbnail(pages.numbers[n - 1], side) if side and isinstance(pages, Pages) else pages[n - 1]
     except PageError: return None
@@ -254,7 +254,7 @@ def _thumbnails(pages: Sequence['Image'], full: list[int], max_bytes: int) -> li
     out, total = list[Html](), 0
     others = set(range(1, len(pages) + 1)) - set(full)
     for n in sorted(others, key=lambda n: min(abs(n - k) for k in full)):
-        im = _drawn(pages, n, _THUMBNAIL[0])
+        im = _draw_page(pages, n, _THUMBNAIL[0])
         uri = data_uri(im, *_THUMBNAIL) if im else ''
         if total + len(uri) > max_bytes: return out
         if im: out.append(_image(uri, im, id=f'page{n}'))
@@ -267,7 +267,7 @@ class PagePictures(NamedTuple):
     html: list[Html]
     told: str   # which pages are there in full, as thumbnails and not at all; '' where all are there in full
 
-def _told(pages: int, full: int, small: int) -> str:
+def _contents_note(pages: int, full: int, small: int) -> str:
     "What a file holds of a long document"
     if pages == full: return ''
     rest = pages - full - small
@@ -281,16 +281,16 @@ def page_pictures(
     matter: Sequence[int] = ()  # numbers of pages that matter, see `_pages_in_full`
 ) -> PagePictures:
     "The pictures of a document's pages, for use by every question."
-    found = {n: im for n in _pages_in_full(len(pages), matter) if (im := _drawn(pages, n))}
+    found = {n: im for n in _pages_in_full(len(pages), matter) if (im := _draw_page(pages, n))}
     room = max_bytes if len(found) == len(pages) else max_bytes - max_bytes // _THUMBNAIL_SHARE
     shown, larger = _large_pictures(list(found), list(found.values()), room)
     small = _thumbnails(pages, list(found), max_bytes - room) if len(pages) > IN_FULL and found else []
     defs = el('svg', el('defs', shown, small), cls='defs', aria_hidden='true')
-    return PagePictures([defs, *larger], _told(len(pages), len(found), len(small)))
+    return PagePictures([defs, *larger], _contents_note(len(pages), len(found), len(small)))
 
 # %% ../../nbs/view/01_drawing.ipynb #0a83e0a9
-def _marked(found: list[tuple[Cell, Box]], seats: list[_Seat], classes: dict[int, str],
-            own: Mapping[int, Html]) -> list[Html]:
+def _draw_marks(found: list[tuple[Cell, Box]], seats: list[_Seat], classes: dict[int, str],
+                own: Mapping[int, Html]) -> list[Html]:
     "Boxes with their numbers, and the models' own boxes where these are others"
     return [_mark(c, box, seat, classes[c['id']], own.get(c['id']))
             for (c, box), seat in zip(found, seats, strict=True)]
@@ -312,13 +312,13 @@ def page_svg(
     "A page with its boxes and the links between them."
     h = round(1000 * size[1] / size[0])
     frames = {n: own_frame(box, (1000, h)) for n, box in own.items()}
-    found = _boxed(cells, (1000, h))
+    found = _with_boxes(cells, (1000, h))
     seats = _seats([box for _, box in found], [_wide(c) for c, _ in found], (1000, h), 38)
     classes = {c['id']: f"a{palette[c['author']]} {evidence.get(c['id'], '')}" for c in cells}
     places = {c['id']: (s.x + (6 + _wide(c) / 2) * s.side, s.y) for (c, _), s in zip(found, seats, strict=True)}
     links = [t for t in cell_links(cells) if t.cell in places and t.to in places]
     return el('svg', el('rect', cls='paper', width=1000, height=h), el('use', href=f'#page{page}'),
-              _whole(cells, h, classes), [_link(t, places) for t in links], _marked(found, seats, classes, frames),
+              _whole(cells, h, classes), [_link(t, places) for t in links], _draw_marks(found, seats, classes, frames),
               viewBox=f'0 0 1000 {h}', role='img', aria_label=_label(page, list(places), links))
 
 # %% ../../nbs/view/01_drawing.ipynb #41dab4a4

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict, Union, cast
-from ..board import WHOLE_DOCUMENT, YOU, Board, Cell, cell_page, has_page
+from ..board import WHOLE_DOCUMENT, USER, Board, Cell, cell_page, has_page
 from ..controller import proposals_of
 from ..utils.boxes import Box, Size, is_box, placed
 from ..utils.files import write_whole
@@ -124,7 +124,7 @@ def _page_row(page: int, caption: _PageCaption, cells: list[Cell], shared: _Shar
     beside = el('div', title, notes, arcs, cls='notes' + ' tied' * tied)
     return el('article', figure, beside, cls='row', id=f'{shared.prefix}p{page}')
 
-def _folded(first: int, last: int, rows: list[Html]) -> Html:
+def _fold_row(first: int, last: int, rows: list[Html]) -> Html:
     "Pages that nobody wrote about, behind one line"
     label = f'Page {first}' if first == last else f'Pages {first}–{last}'
     return el('details', el('summary', f'{label} · no notes'), rows, cls='quiet', data_o=f'p{first}')
@@ -138,7 +138,7 @@ def _pages_of(cells: list[Cell], captions: list[_PageCaption], shared: _Shared) 
     for busy, group in groupby(by_page, key=lambda p: bool(by_page[p])):
         pages = list(group)
         rows = [_page_row(p, captions[p - 1], by_page[p], shared) for p in pages]
-        out += rows if busy else [_folded(pages[0], pages[-1], rows)]
+        out += rows if busy else [_fold_row(pages[0], pages[-1], rows)]
     return out
 
 # %% ../../nbs/view/03_episode.ipynb #5244f7ea
@@ -171,7 +171,8 @@ def _team_facts(episode: EpisodeLike) -> list[str]:
 def _end_text(episode: EpisodeLike) -> str:
     "Why it ended; a person who wrote the answer has overruled the agents, whatever they agreed on"
     answer, stopped = answer_key(episode.get('answer') or ''), str(episode.get('stopped') or '')
-    by_hand = any(h.get('author') == YOU and answer_key(h.get('answer') or '') == answer for h in proposals_of(episode))
+    notes = [h for h in proposals_of(episode) if h.get('author') == USER]
+    by_hand = any(answer_key(h.get('answer') or '') == answer for h in notes)
     return 'your note decides' if answer and by_hand else _STOPPED.get(stopped, stopped)
 
 def _facts(episode: EpisodeLike) -> list[Html]:
@@ -295,7 +296,7 @@ def _chips(episode: EpisodeLike, prefix: str, captions: Sequence[_PageCaption] =
     return [*(el('a', text, href=f'#{prefix}{to}', cls='chip') for text, to in goals), *unsaid]
 
 # %% ../../nbs/view/03_episode.ipynb #55bfbc5e
-def _said(episode: EpisodeLike) -> object:
+def _answer_part(episode: EpisodeLike) -> object:
     "The answer and how sure the team is, or how far a running episode has come"
     if episode.get('status'): return el('p', episode['status'], cls='text going', role='status', dir='auto')
     none, confidence = abstains(episode.get('answer')), episode.get('confidence')
@@ -311,7 +312,7 @@ def _answer(
     "The head of an episode: question, answer, confidence, evidence, reason, cost."
     none, because = abstains(episode.get('answer')), str(episode.get('because') or '')
     words = (el('h2', question_of(episode), dir='auto'),
-             el('div', _said(episode), _chips(episode, prefix, captions), cls='said' + ' none' * none),
+             el('div', _answer_part(episode), _chips(episode, prefix, captions), cls='said' + ' none' * none),
              el('p', because[:1].upper() + because[1:], cls='because', dir='auto') if because else None,
              _candidates(episode, prefix), el('p', _facts(episode), cls='facts'))
     return el('header', el('div', words, cls='words'), snippet, cls='answer')
@@ -386,7 +387,7 @@ def _cost_bar(read: int, wrote: int, largest: int) -> Html:
              el('rect', cls='out', x=share_in, width=share_out, height=10))
     return el('svg', parts, viewBox='0 0 100 10', preserveAspectRatio='none', cls='bar', aria_hidden='true')
 
-def _titled(title: str, text: str) -> tuple[Html, Html]:
+def _title_pair(title: str, text: str) -> tuple[Html, Html]:
     "A text as it was, under its title"
     return el('h4', title), el('pre', Html(html_text(clean(text, 40_000))), dir='auto', tabindex=0)
 
@@ -394,7 +395,7 @@ def _call(call: dict[str, Any], largest: int) -> list[Html]:
     "Cost of one call, and its texts"
     usage = call.get('usage') or {}
     read, wrote = usage.get('prompt_tokens', 0), usage.get('completion_tokens', 0)
-    texts = _titled('Prompt', '\n\n'.join(call.get('prompt', []))), _titled('Reply', call.get('text', ''))
+    texts = _title_pair('Prompt', '\n\n'.join(call.get('prompt', []))), _title_pair('Reply', call.get('text', ''))
     tokens = f'{read:,} in, {wrote:,} out' if read or wrote else 'no model'
     cost = f"{tokens}, {usage.get('seconds', 0):.1f} s"
     return [_cost_bar(read, wrote, largest), el('span', cost, cls='cost'),
@@ -498,7 +499,7 @@ def _zoom() -> Html:
 # %% ../../nbs/view/03_episode.ipynb #29e4c27f
 Known = tuple[Size, Optional[str], Optional[int]]   # of a page: its size, its file, its page in the file
 
-def _known(episodes: Sequence[EpisodeLike]) -> list[Known]:
+def _known_pages(episodes: Sequence[EpisodeLike]) -> list[Known]:
     "What the first trace knows of the pages"
     pages = next((e['trace'].get('pages') for e in episodes if e.get('trace')), None) or []
     sizes = [p.get('size') or _BLANK.size for p in pages]
@@ -513,7 +514,7 @@ def _known_of(pages: Sequence['Image']) -> list[Known]:
 
 def _captions(episodes: Sequence[EpisodeLike], pages: Sequence['Image']) -> tuple[list[_PageCaption], str]:
     "Size and caption of each page, and the names of all files"
-    known = _known_of(pages) or _known(episodes)
+    known = _known_of(pages) or _known_pages(episodes)
     names = [f'{_base(f)}, page {p}' if f and p else _base(f) if f else '' for _, f, p in known]
     called = page_names((f, p) for _, f, p in known)
     captions = [_PageCaption(size, name, call) for (size, _, _), name, call in zip(known, names, called, strict=True)]

@@ -185,7 +185,7 @@ class Following(EpisodeWidget):
 
     def _work(self, run: Callable[..., EpisodeLike], kwargs: dict[str, Any]):
         try:
-            with reading_told(self._read): run(on_event=self, **kwargs)
+            with reading_told(self._show_progress): run(on_event=self, **kwargs)
         except Exception as e:
             self._error, self.live.status = e, f'Failed: {type(e).__name__}: {one_line(str(e), 300)}'
             self.widget.section = self._section()
@@ -195,7 +195,7 @@ class Following(EpisodeWidget):
         if self._stopped and kind == 'start': raise BudgetExceeded('ended by hand')
         super().__call__(kind, event)
 
-    def _read(self, done: int, of: int):
+    def _show_progress(self, done: int, of: int):
         "Show how far reading is, a few times a second, until the first turn is over"
         late = time.perf_counter() - self._shown > .3
         if self.live.events or not (late or done in (0, of)): return

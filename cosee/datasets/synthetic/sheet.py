@@ -451,7 +451,7 @@ def _leaders(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
             sheet.marks.pop()   # nobody reads dots
 
 # %% ../../../nbs/synthetic/01_sheet.ipynb #4b47a273
-def _boxed(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
+def _draw_boxed_form(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Boxes of a form, the label in small letters above the value"
     size, n = sheet.look['size'], 2 if width < 380 else sheet.rng.choice([2, 3])
     step = width/n
@@ -464,7 +464,7 @@ def _boxed(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     sheet.y += 6
 
 # %% ../../../nbs/synthetic/01_sheet.ipynb #0e0e0564
-def _banded(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
+def _draw_banded_form(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Labels end and values begin in the middle, every second row on grey"
     size, middle, font = sheet.look['size'], x + .45*width, sheet.font_of_labels
     for i, (e,) in enumerate(_rows(sheet, entries, 1, 2.2*size, 1.9*size)):
@@ -497,4 +497,4 @@ def _two_up(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
 # %% ../../../nbs/synthetic/01_sheet.ipynb #3e63a07f
 _layouts: dict[str, FieldLayout] = dict(
     inline=_inline, columns=_columns, above=_above, leaders=_leaders,
-    boxed=_boxed, banded=_banded, underline=_underline, two_up=_two_up)
+    boxed=_draw_boxed_form, banded=_draw_banded_form, underline=_underline, two_up=_two_up)

@@ -297,7 +297,7 @@ def small_document(
 # %% ../../../nbs/synthetic/07_small.ipynb #554a6efb
 FORMS = ('What is the {}?', 'Which {} is given?', 'What does it say for {}?', 'Find the {}.')
 
-def _asked(rng: random.Random, label: str, shown: str, page: Optional[int]) -> str:
+def _question_text(rng: random.Random, label: str, shown: str, page: Optional[int]) -> str:
     label = label if rng.random() < .6 else shown
     return rng.choice(FORMS).format(label + (f' on page {page}' if page else ''))
 
@@ -307,7 +307,7 @@ def _answerable(sheet: SmallSheet, fact: SmallFact) -> SmallQuestion:
     count = sum(f['label'] == fact['label'] for f in sheet.facts)
     page = fact['page'] if count > 1 or sheet.page > 1 and sheet.rng.random() < .1 else None
     return SmallQuestion(
-        id='', question=_asked(sheet.rng, fact['label'], fact['shown'], page), answers=[fact['value']],
+        id='', question=_question_text(sheet.rng, fact['label'], fact['shown'], page), answers=[fact['value']],
         wording='literal', fact=fact, answer_type=fact['type'], where='field', label=fact['label'], small=False,
         verbatim=True, asked_page=page, evidence_pages=[fact['page']],
         evidence=[Evidence(page=fact['page'], bbox=fact['row_bbox'])])
@@ -324,7 +324,7 @@ def _missing(sheet: SmallSheet, labels: Iterator[str]) -> SmallQuestion:
     "A question for what is not there"
     label, page = _missing_label(sheet, labels)
     return SmallQuestion(
-        id='', question=_asked(sheet.rng, label, label.capitalize(), page), answers=[NOT_ANSWERABLE],
+        id='', question=_question_text(sheet.rng, label, label.capitalize(), page), answers=[NOT_ANSWERABLE],
         wording='unanswerable', fact=None, answer_type='none', where='none', label=label, small=False, verbatim=False,
         asked_page=page, evidence=[], evidence_pages=[])
 

@@ -84,7 +84,7 @@ def _ask_all(run: Run, strands: list[_Strand[Any]]):
     outcomes, fault = _outcomes(run, calls)
     share = (time.perf_counter() - start) / max(1, len(calls))
     for s in strands:
-        s.outcomes, outcomes = [_timed(o, share) for o in outcomes[:len(s.calls)]], outcomes[len(s.calls):]
+        s.outcomes, outcomes = [_with_time(o, share) for o in outcomes[:len(s.calls)]], outcomes[len(s.calls):]
         s.fault, s.spent = fault, s.spent + share * len(s.calls)
     for s in filter(_failed, strands if len(strands) > 1 else []): _ask_alone(run, s)
 
@@ -93,7 +93,7 @@ def _outcomes(run: Run, calls: Calls) -> tuple[list[Outcome], Optional[Exception
     try: return run(calls), None
     except Exception as e: return [], e
 
-def _timed(outcome: Outcome, seconds: float) -> Outcome:
+def _with_time(outcome: Outcome, seconds: float) -> Outcome:
     "A reply with the time that it took"
     if isinstance(outcome, Exception): return outcome
     return replace(outcome, usage=replace(outcome.usage, seconds=seconds))
