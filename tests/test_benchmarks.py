@@ -30,6 +30,7 @@ SMALLEST = {
     'own_documents': '--list --json',   # the documents themselves are fetched on request
     'real_documents': '--help',   # nor are these
     'fields': '--help',   # nor these
+    'office': f'--table {ROOT}/benchmarks/results/office.json',
     'sandbox': '--repeats 1',
     'mutated': '--documents 30',
     'snapped_boxes': '--json --made 1',

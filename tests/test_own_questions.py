@@ -132,16 +132,16 @@ def test_a_broken_package_is_refused(rows, tmp_path):
         own.build(rows, tmp_path / 'out', tmp_path)
 
 
-UNSEEN = own.read_questions(ROOT / 'benchmarks/unseen_questions.jsonl')
+UNSEEN, OFFICE = (own.read_questions(ROOT / f'benchmarks/{name}_questions.jsonl') for name in ('unseen', 'office'))
 
 
-@pytest.mark.parametrize('row', UNSEEN, ids=lambda row: row['id'])
+@pytest.mark.parametrize('row', [*UNSEEN, *OFFICE], ids=lambda row: row['id'])
 def test_row_of_unseen_papers(row):
-    assert list(row) == FIELDS and row['scan'] is None and '..' not in row['path']
+    assert list(row) == FIELDS and '..' not in row['path']
     assert re.fullmatch(r'[0-9a-f]{64}', row['sha256'])
     if row['package'].startswith('github:'): assert re.fullmatch(r'[0-9a-f]{40}', row['version'])
     assert (row['wording'] == 'unanswerable') == (not row['answers'])
-    assert len({own.file_name(r) for r in UNSEEN}) >= 30
+    assert len({own.file_name(r) for r in UNSEEN}) >= 30 and len({own.file_name(r) for r in OFFICE}) == 15
 
 
 def test_files_of_public_repositories_are_fetched_and_verified(tmp_path, pdf):
