@@ -10,6 +10,7 @@ from html import unescape
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from cosee.cli import answers as answers_module
 from cosee.cli import ask as command
 from cosee.cli.start import main
 from cosee.view import episode as view
@@ -79,7 +80,7 @@ def test_page_controller_and_command_line_abstain_alike(answer):
     page = unescape(str(view._answer(episode, "")))
     assert ("Not answerable from these pages" in page) == abstains(answer)
     assert (episode["evidence"] == []) == abstains(answer)
-    assert command._answered(command._verdict(episode, 0.)) != abstains(answer)
+    assert answers_module.is_answered(answers_module._verdict(episode, 0.)) != abstains(answer)
 
 
 @given(answers, answers, answers)

@@ -2,7 +2,6 @@
 import json
 import socket
 import threading
-from argparse import ArgumentParser
 
 import pytest
 from fake_servers import FOUND, FakeServer, LocalServer, asked, ollama
@@ -113,21 +112,18 @@ def test_an_address_or_a_name_alone_is_enough(monkeypatch, capsys):
 
 
 def test_the_app_offers_what_was_found(monkeypatch):
-    from cosee.cli.server import _clients_of, service_args
-    parser = ArgumentParser()
-    service_args(parser)
+    from cosee.cli.server import ServiceOptions, make_clients
     with FakeServer(lists=ollama(**EYES)) as server:
         serving(monkeypatch, server)
-        clients = _clients_of(parser.parse_args(["--quiet"]))
+        clients = make_clients(ServiceOptions(quiet=True))
         assert clients.names == ["ollama.qwen3-vl:4b", "ollama.qwen3:8b", "ocr"]
         assert clients.get("ollama.qwen3:8b").name == "ollama.qwen3:8b"
         assert "a vision model" in clients.about["ollama.qwen3-vl:4b"] and not clients.advice
-        named = parser.parse_args(["--quiet", "--client", "ocr", "--price", "ocr=2/10"])
-        clients = _clients_of(named, look_around=True)
+        clients = make_clients(ServiceOptions(quiet=True, client="ocr", price="ocr=2/10"), look_around=True)
         assert clients.names == ["ocr", "ollama.qwen3-vl:4b", "ollama.qwen3:8b"]
         assert clients.cost("", dict(prompt_tokens=1000, completion_tokens=100)) == .003
     serving(monkeypatch)
-    clients = _clients_of(parser.parse_args(["--quiet"]))
+    clients = make_clients(ServiceOptions(quiet=True))
     assert clients.names == ["ocr"] and "cosee models fetch" in clients.advice
 
 

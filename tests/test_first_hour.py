@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from cosee.cli.ask import AskOptions
+from cosee.cli.signals import HEARD
 from cosee.cli.start import main
-from cosee.cli.ending.signals import HEARD
 from cosee.eval.registry import SCORERS
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
@@ -155,12 +156,13 @@ def test_ctrl_c_while_a_command_is_loaded_is_one_line(tmp_path, after):
 
 
 def test_what_fails_because_of_ctrl_c_was_interrupted(run, monkeypatch):
-    def swallowed(args):
+    def swallowed(options: AskOptions):
         HEARD.append(signal.SIGINT)
         raise ValueError("none of the user's business")
-    monkeypatch.setattr("cosee.cli.ask._ask", swallowed)
+    def nothing(options: AskOptions): return 0
+    monkeypatch.setattr("cosee.cli.ask.ask", swallowed)
     assert run("ask", "a.pdf", "-q", "?") == (130, "", "cosee: interrupted\n")
-    monkeypatch.setattr("cosee.cli.ask._ask", lambda args: 0)
+    monkeypatch.setattr("cosee.cli.ask.ask", nothing)
     assert run("ask", "a.pdf", "-q", "?") == (0, "", "") and not HEARD   # a new command, a new chance
 
 

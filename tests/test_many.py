@@ -265,4 +265,4 @@ def test_another_sites_page_cannot_write(browser, served, reviewed, tmp_path):
 def test_commands_of_answers_name_those_of_fields(reviewed, capsys):
     for command in ("view", "run"):
         assert main([command, str(reviewed)]) == 2
-        assert "cosee review" in capsys.readouterr().err, command
+        assert "cosee view" in capsys.readouterr().err, command

@@ -1,6 +1,5 @@
 """One transcriber and one visual retriever behind every door: the same options, the same errors, one model for many
 documents, and a bill for what the reading of pages cost."""
-import argparse
 import asyncio
 import json
 import os
@@ -15,6 +14,7 @@ from PIL import Image
 
 import fake_servers as fake
 from conftest import ROOT
+from cosee.cli import options
 from cosee.cli.entry import COMMANDS
 from cosee.runs.table import Run
 
@@ -55,10 +55,9 @@ READING = {"--text-source", "--transcriber", "--transcriber-path", "--transcribe
 
 
 def options_of(command):
-    "Option -> its help, without line ends."
-    parser = argparse.ArgumentParser()
-    COMMANDS[command].load()(parser)
-    return {name: (action.help, action.metavar) for action in parser._actions for name in action.option_strings}
+    "Option -> its help and its metavar."
+    known = options.parameters(options.options_of(COMMANDS[command].load()))
+    return {name: (p.help, p.metavar) for p in known for name in p.names}
 
 
 @pytest.mark.parametrize("command", DOORS)

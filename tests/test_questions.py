@@ -94,7 +94,7 @@ def test_every_command_of_the_page_works(folder, monkeypatch, capsys):
     assert "4 of 4 answers" in said["cosee run runs/study"]
     assert "4 of 4" in said["cosee report runs/study --format status"]
     assert (folder / "site/index.html").is_file() and (folder / "answer.html").is_file()
-    assert "removed" in said["cosee cache --clear"]
+    assert "removed" in said["cosee models cache --clear"]
 
 
 # --- search ---

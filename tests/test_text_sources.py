@@ -5,6 +5,7 @@ import json
 import re
 import struct
 import warnings
+from typing import get_args
 
 import pytest
 from PIL import Image
@@ -534,8 +535,8 @@ def test_another_bound_keeps_what_stands_around_and_what_was_read():
 
 
 def test_every_policy_is_offered_by_every_door():
-    from cosee.cli.ask import _METHODS
+    from cosee.cli.ask import Method
     from cosee.cascade import POLICIES
     page = (ROOT / "cosee/app/assets/forms.mjs").read_text()
     offered = page.split("method: {")[1].split("}")[0]
-    assert _METHODS == POLICIES and sorted(POLICIES) == sorted(re.findall(r"(\w+): '", offered))
+    assert get_args(Method) == POLICIES and sorted(POLICIES) == sorted(re.findall(r"(\w+): '", offered))

@@ -38,15 +38,14 @@ WORKS = [
     ("cosee report run -o run.pack", 0, ""),
     ("cosee report run --format submission --method direct --form mpdocvqa -o s.json", 0, ""),
     ("cosee view run --export page --quiet", 0, "6 answers"),
-    ("cosee quality {cosee}/samples/invoice.pdf", 0, "page"),
-    ("cosee models backends", 0, ""), ("cosee models", 0, "qwen"), ("cosee cache", 0, ""),
+    ("cosee plan {cosee}/samples/invoice.pdf", 0, "page"),
+    ("cosee models backends", 0, ""), ("cosee models", 0, "qwen"), ("cosee models cache", 0, ""),
     ("cosee models try ocr", 0, "4271: right"),
     ("python -c \"import cosee, sys; assert not {{'numpy', 'PIL', 'torch'}} & set(sys.modules)\"", 0, ""),
 ]
 # A command that needs more, and the extra that it has to name
 NEEDS = [
     ("cosee demo small", "qwen"), (f"cosee ask {INVOICE} -q 'How much?' --client random", "qwen"),
-    ("cosee tiny train here", "qwen"), ("cosee tiny evaluate here", "qwen"),
     (f"cosee ask {INVOICE} -q 'How much?' --client anthropic --model m", "anthropic"),
     (f"cosee ask {INVOICE} -q 'How much?' --client google --model m", "google"),
     ("cosee run small.yaml --output-dir other --client random --quiet", "qwen"),

@@ -68,7 +68,7 @@ def _doubts_part(run: Extracted, lines: Sequence[DocumentLine]) -> list[Html]:
     images, more = DocumentImages(run), len(doubts) - MAX_DOUBTS
     cards = [_card(images, *doubt) for doubt in doubts[:MAX_DOUBTS]]
     parts = [el('h2', counted(len(doubts), 'doubtful value')), el('div', cards, cls='doubts')]
-    if more > 0: parts.append(el('p', f'{counted(more, "more value")}: `cosee review` goes through all.', cls='dim'))
+    if more > 0: parts.append(el('p', f'{counted(more, "more value")}: `cosee view` goes through all.', cls='dim'))
     return parts
 
 # %% ../../nbs/extraction/08_report.ipynb #830b5b8f

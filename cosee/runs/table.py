@@ -41,7 +41,7 @@ class Run:
         self.about = pack_about(self.folder) if self.packed else read_about(self.folder)
         if self.about.get('kind'):
             raise RunError(f'{self.folder} holds fields that `cosee extract` read, and no answers to questions: see '
-                           f'its report.html, `cosee review {self.folder}` and `cosee report {self.folder}`')
+                           f'its report.html, `cosee view {self.folder}` and `cosee report {self.folder}`')
 
     @property
     def path(self) -> Path: return self.folder if self.packed else self.folder / RECORDS
