@@ -17,8 +17,8 @@ def sums(i):
 
 def labelled(pdf, i, name):
     pdf.drawString(60, 780, "Payslip May 2024")
-    rows = ("Employee:", name), ("Personnel number:", f"P-{2040 + i}"), *zip(("Gross pay:", "Tax:", "Net pay:"), sums(i))
-    write_rows(pdf, rows)
+    write_rows(pdf, (("Employee:", name), ("Personnel number:", f"P-{2040 + i}"),
+                     *zip(("Gross pay:", "Tax:", "Net pay:"), sums(i))))
 
 
 def addressed(pdf, i, name):
@@ -74,7 +74,8 @@ def ask(tmp_path, capsys):
     return run
 
 
-@pytest.mark.parametrize("layout, count", [(labelled, 30), (addressed, 30), (boxed, 6), (two_pages, 30), (two_pages, 5)])
+@pytest.mark.parametrize("layout, count", [
+    (labelled, 30), (addressed, 30), (boxed, 6), (two_pages, 30), (two_pages, 5)])
 def test_a_question_that_names_a_person_is_answered_from_that_persons_pages(ask, layout, count):
     people = 1, count - 2
     questions = [f"What is the net pay of {NAMES[people[0]]}?", f"How much is {NAMES[people[1]]}'s gross pay?"]

@@ -277,13 +277,15 @@ class PageIndex:
         "Find the pages of the record that a question names in a batch file, or the best page of each of some records."
         with self._lock:
             self.read()
-            if self._batch is None: self._batch = Batch([[l['text'] for l in self._lines[i]] for i in range(len(self))])
+            if self._batch is None:
+                self._batch = Batch([[line['text'] for line in self._lines[i]] for i in range(len(self))])
             batch = self._batch
             if not len(batch): return []
             named = batch.find(question)
             if named.is_one: return [self.numbers[n - 1] for n in batch.pages(named.places[0])]
             best = dict[int, int]()
-            for hit in self.search(question, len(self)): best.setdefault(batch.place_of(self._place(hit.page) + 1), hit.page)
+            for hit in self.search(question, len(self)):
+                best.setdefault(batch.place_of(self._place(hit.page) + 1), hit.page)
             return sorted([*best.values()][:k])
 
     def search(self,

@@ -364,7 +364,7 @@ class Reader:
                     misfit=float(fits < 0), unheard=self.unheard(asked))
 
     def _names_empty(self, asked: Asked) -> bool:
-        "Does the question say a printed label as a whole, and nothing else, that has no value, such as one struck out?"
+        "Does the question say a printed label as a whole, and nothing else, that has no value?"
         labels = {s['text'].rstrip(': ') for c in self.contexts for s in c['spans'] if s['text'].endswith(':')}
         empty = [label for label in labels if answer_key(label) not in self.named]
         return any(asked.precision(label, self) > NAMED and asked.coverage((1.0, asked.match(label))) > NAMED
