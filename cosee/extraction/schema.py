@@ -133,8 +133,8 @@ def _checker(kind: Kind, rules: tuple[tuple[str, Any], ...]) -> Any:
     "What checks values of a kind; raises where a rule cannot be read"
     from pydantic import Field as Rule
     from pydantic import TypeAdapter
-    of: Any = str if kind == 'text' else float
-    return TypeAdapter(Annotated[of, Rule(**{_RULES[kind][name]: value for name, value in rules})])
+    rule = Rule(**{_RULES[kind][name]: value for name, value in rules})
+    return TypeAdapter(Annotated[str, rule]) if kind == 'text' else TypeAdapter(Annotated[float, rule])
 
 def broken_rule(
     asked: Field, # what is wanted
