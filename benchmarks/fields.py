@@ -22,13 +22,20 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import sys
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
+from cosee.datasets.forms import CONTRACT_QUESTIONS, FORM_QUESTIONS, RECEIPT_QUESTIONS
+from cosee.eval.form_scores import field_counts, form_f1, kleister_form
+from cosee.extraction.schema import read_schema
+from cosee.extraction.values import read_value
+
 SETS = dict(sroie=("sroie", "train"), deepform=("deepform", "all"), kleister=("kleister_nda", "train"))
 WAYS = ("form", "question")
 
@@ -46,12 +53,83 @@ def in_third(name, third) -> bool:
 def checksum(path) -> str: return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
+# --- the rules of the sets ---
+
+class Official(NamedTuple):
+    "A data set whose documents are asked for fields"
+    schema: dict    # JSON Schema
+    flavour: str    # its rules, see `field_counts`
+    types: dict     # field -> how the rules compare it
+
+
+def schema(title, questions, **kinds) -> dict:
+    "A schema with a question for each field, of texts where nothing else is said"
+    props = {name: {"type": "string", **kinds.get(name, {}), "description": question}
+             for name, question in questions.items()}
+    return dict(type="object", title=title, properties=props)
+
+
+DATE, NUMBER = dict(format="date"), dict(type="number")
+AD_TYPES = dict(advertiser="GeneralStringMatch", contract_num="NumericalStringMatch", flight_from="DateMatch",
+                flight_to="DateMatch", gross_amount="PriceMatch")
+AD_KINDS = dict(flight_from=DATE, flight_to=DATE, gross_amount=NUMBER)
+CONTRACT = {name: question.split("? ")[0].rstrip("?") + "?" for name, question in CONTRACT_QUESTIONS.items()}
+PARTIES = dict(type="array", items=dict(type="string", description="Who is a party to the agreement?"))
+OFFICIAL = dict(
+    sroie=Official(schema("Receipt", RECEIPT_QUESTIONS, date=DATE, total=NUMBER), "sroie", {}),
+    deepform=Official(schema("Order", {k: FORM_QUESTIONS[k] for k in AD_TYPES}, **AD_KINDS), "deepform", AD_TYPES),
+    kleister_nda=Official(schema("Agreement", CONTRACT, effective_date=DATE, party=PARTIES), "kleister",
+                          dict(effective_date="date", term="term", party="list")))
+
+
+def shortest_print(asked, printed) -> str:
+    "The fewest words of a page text that are read as the same value: 25/12/2018 of a line with the time behind it"
+    words, value = printed.split()[:40], read_value(asked, printed).value
+    if asked.kind in ("text", "choice") or value is None: return printed
+    runs = (" ".join(words[i:i + n]) for n in range(1, len(words) + 1) for i in range(len(words) - n + 1))
+    said = next((run for run in runs if read_value(asked, run).value == value), printed)
+    return re.sub(r"^[^\d(-]+|[^\d)%]+$", "", said) if asked.kind in ("number", "integer") else said
+
+
+def official_answers(name, result) -> dict:
+    "Field -> values, as the scorer of a set takes them; no values where nothing was found"
+    form, types = read_schema(OFFICIAL[name].schema), OFFICIAL[name].types
+    asked = {f.path.replace("[]", ""): f for f in (*form.fields, *form.columns)}
+    out = {path: [] for path in asked}
+    for f in result.get("fields") or ():
+        path, printed, value = re.sub(r"\[\d+\]", "", f["path"]), f.get("printed") or "", f["value"]
+        if value is None or path not in asked: continue
+        kind = types.get(path, "")
+        if kind == "date": out[path].append(str(value))
+        else: out[path].append(kleister_form(shortest_print(asked[path], printed) if printed else str(value), kind))
+    return out
+
+
+def official_golds(samples) -> dict:
+    "File name -> field -> gold values"
+    out = {}
+    for s in samples:
+        found, answer = out.setdefault(s["meta"]["doc_id"], {}), s["answer"]
+        if field := s["meta"].get("field"): found[field] = [answer] if isinstance(answer, str) else [*answer]
+    return out
+
+
+def official_counts(name, answers, golds, flavour=None) -> dict:
+    "Field -> what one document adds to right, predicted and gold values; by the set's own rules, or others"
+    known, out = OFFICIAL[name], {}
+    rules = flavour or known.flavour
+    for path, gold in golds.items():
+        said = answers.get(path) or []
+        one = said if rules.startswith("kleister") else said[0] if said else None
+        if path in known.schema["properties"]: out[path] = field_counts(one, gold, rules, known.types.get(path, ""))
+    return out
+
+
 # --- documents ---
 
 def drawn(name, folder, args) -> dict:
     "File -> its pages and gold values, of the documents that are drawn"
     from cosee.datasets.registry import load
-    from cosee.extraction.scores import official_golds
     loader, split = SETS[name]
     by_file = defaultdict(list)
     for sample in load(loader, split, root=folder, errors="skip"):
@@ -64,10 +142,9 @@ def drawn(name, folder, args) -> dict:
 
 def schema_of(name) -> dict:
     "The schema of a set without its rows"
-    from cosee.extraction.scores import official
-    schema = official(SETS[name][0]).schema
-    alone = {k: p for k, p in schema["properties"].items() if p["type"] != "array"}
-    return dict(schema, properties=alone)
+    whole = OFFICIAL[SETS[name][0]].schema
+    alone = {k: p for k, p in whole["properties"].items() if p["type"] != "array"}
+    return dict(whole, properties=alone)
 
 
 def readers(args, words):
@@ -138,7 +215,6 @@ def asked(sets, args, kept):
 
 def counted(row, golds) -> dict:
     "Right, predicted and gold values of a row's fields, by the set's own rules"
-    from cosee.extraction.scores import official_answers, official_counts
     name, props = SETS[row["set"]][0], schema_of(row["set"])["properties"]
     wanted = {f: v for f, v in golds.items() if f in props}
     return official_counts(name, official_answers(name, row), wanted)
@@ -163,7 +239,6 @@ def interval(values) -> list:
 
 def summary(rows, golds) -> dict:
     "What is said of one reader, one set, one way"
-    from cosee.eval.form_scores import form_f1
     counts = {r["file"]: counted(r, golds[r["file"]]) for r in rows}
     every = [c for found in counts.values() for c in found.values()]
     names = sorted({f for found in counts.values() for f in found})

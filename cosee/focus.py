@@ -175,7 +175,7 @@ class TopPages:
 FEW_PAGES = 12   # documents that are shown as a whole
 
 class AutoFocus(TopPages):
-    "All pages of a short document; of a longer one the best, and the headings of the others."
+    "All pages of a short document; of a longer one the best, or the record that the question names."
     def __init__(self,
         index: Callable[[Pictures], Index], # gives the index of a document
         k: int = 4,              # pages that are searched for
@@ -186,10 +186,20 @@ class AutoFocus(TopPages):
 
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
                shown: Sequence[int] = ()) -> Choice:
-        "All pages, or what `TopPages` chooses."
+        "All pages, what a batch file has of the question's record, or what `TopPages` chooses."
+        if len(document) > FEW_PAGES and (pages := self._record(document, question)):
+            why = {**dict.fromkeys(pages, 'of the record that the question names, or one of its kind'),
+                   **dict.fromkeys(asked, 'asked for')}
+            pages = in_order([*asked[:-self.k - 1:-1], *pages], shown, len(pages) + self.k)
+            return Choice(pages, self.note(document, pages), {p: why[p] for p in pages if p in why})
         if len(document) > FEW_PAGES and self._whole is None: self._whole = bool(self.fits and self.fits())
         if len(document) <= FEW_PAGES or self._whole: return AllPages().choose(document, question, board, asked)
         return super().choose(document, question, board, asked, shown)
+
+    def _record(self, document: Pictures, question: str) -> list[int]:
+        "Pages of the record of a batch file that is meant; none where the index knows of no records"
+        find = getattr(self.index(document), 'record_pages', None)
+        return find(question, self.k) if find else []
 
 # %% ../nbs/core/01_focus.ipynb #39a74e24
 def thumbnail_size(
@@ -275,6 +285,11 @@ class _Placed:
     def search(self, query: str, k: int = 4) -> Sequence[Hit]:
         places = {number: i for i, number in enumerate(self._numbers(), 1)}
         return [_Found(places[h.page], h.why) for h in self.index.search(query, k)]
+
+    def record_pages(self, question: str, k: int = 4) -> list[int]:
+        places = {number: i for i, number in enumerate(self._numbers(), 1)}
+        find = getattr(self.index, 'record_pages', None)
+        return [places[n] for n in find(question, k) if n in places] if find else []
 
 @dataclass(frozen=True)
 class _Found:

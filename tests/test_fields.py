@@ -14,8 +14,7 @@ from cosee.extraction.prompt import read_reply, reply_schema
 from cosee.extraction.schema import SchemaError, read_schema
 from cosee.extraction.values import read_value
 from cosee.text.grounding import TextLocator
-from cosee.models.client import Reply, estimate_usage, prompt_text
-from cosee.models.usage import Ledger
+from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient
 from cosee.text.ocr import TextExtractor
 from cosee.text.layout import typed_page
@@ -70,7 +69,7 @@ def test_a_schema_that_cannot_be_read_is_named_in_one_line(name):
 
 def test_a_pattern_that_explodes_elsewhere_costs_nothing():
     field, start = of(type="string", pattern="^(a+)+$"), time.process_time()
-    assert read_value(field, "a" * 1500 + "b").fault == "it does not match the pattern"
+    assert read_value(field, "a" * 1500 + "b").fault.startswith("String should match pattern")
     assert time.process_time() - start < 5
 
 
@@ -196,132 +195,6 @@ def test_a_tiny_model_that_looks_writes_nothing_but_the_form():
     found = extract(pages[:1], schema, QwenVLClient.tiny(), check=False)
     reply = json.loads(found["calls"][0]["text"])
     assert list(reply) == ["total", "kind"] and reply["kind"]["answer"] in ("invoice", "report", "not answerable")
-
-
-# --- excerpts ---
-
-NOISE = "\n".join(f"Spot {i} of the morning show in week {i % 7}, at no charge" for i in range(90))
-DENSE = f"Northern Broadcast Group\nInvoice number   A-2291\n{NOISE}\nGross total   21.60"
-SPARSE = "Northern Broadcast Group\nInvoice number   A-2291\nGross total   21.60\nPaid   30.00"
-
-
-class Typed:
-    "A reader of typed pages."
-    text_source = "auto"
-
-    def __init__(self, texts): self.pages = [typed_page(t) for t in texts]
-
-    def read(self, items, text_source=None): return self.pages[:len(items)]
-
-
-class Knows(ScriptedClient):
-    "Answers by question, and says how probable the words of each value were."
-    logprobs, parameters = True, 5 * 10**8
-
-    def __init__(self, values, sure):
-        super().__init__([self.said], cycle=True)
-        self.values, self.sure = values, sure
-
-    def said(self, messages):
-        text, schema = prompt_text(messages), self.calls[-1]["schema"]
-        asked = text.rpartition("Question: ")[2].partition("\n")[0]
-        if asked in self.values:
-            return self.reply(messages, {"answer": self.values[asked]}, {"answer": self.sure[asked]})
-        names = list(schema["properties"])
-        return self.reply(messages, {n: self.values[n] for n in names}, {n: self.sure[n] for n in names})
-
-    def reply(self, messages, said, sure):
-        tokens, sep = [], '{"'
-        for name, value in said.items():
-            tokens += [(sep + name, 0.), ('": "', 0.), (value, sure[name])]
-            sep = '", "'
-        logprobs = [dict(token=t, logprob=p, top={t: p}) for t, p in [*tokens, ('"}', 0.)]]
-        return Reply(text=json.dumps(said), usage=estimate_usage(messages), logprobs=logprobs)
-
-
-FIVE = {"type": "object", "title": "Invoice", "properties": {
-    "number": {"type": "string", "description": "What is the invoice number?"},
-    "total": {"type": "number", "description": "What is the gross total amount?"},
-    **{f"more_{i}": {"type": "string", "description": f"Which remark number {i}?"} for i in range(3)}}}
-
-
-def read_by(text, llm, **more):
-    from cosee.models.text_client import TextClient
-    texts = [text, NOISE] if text is DENSE else [text]
-    words, pages = Typed(texts), [Image.new("RGB", (300, 400), "white") for _ in texts]
-    return extract(pages, FIVE, TextClient(llm, words=words), words=words, **more)
-
-
-def test_a_page_full_of_print_is_read_by_excerpts_and_whole_for_what_is_open():
-    values = {"What is the invoice number?": "A-2291", "What is the gross total amount?": "21.60",
-              **{f"Which remark number {i}?": "not answerable" for i in range(3)},
-              **{f"more_{i}": "not answerable" for i in range(3)}}
-    llm = Knows(values, dict.fromkeys(values, -.1))
-    found = read_by(DENSE, llm)
-    assert found["value"]["number"] == "A-2291" and found["value"]["total"] == 21.6 and found["stopped"] == "complete"
-    assert len(found["calls"]) == 6 and not found["doubtful"]
-    prompts = [prompt_text(c["messages"]) for c in llm.calls[:5]]
-    assert list(llm.calls[5]["schema"]["properties"]) == ["more_0", "more_1", "more_2"]
-    assert all(len(p) < .4 * len(DENSE) for p in prompts) and "A-2291" in prompts[0] and "21.60" in prompts[1]
-    assert all(c["top_logprobs"] for c in llm.calls[:5])
-
-
-def test_a_page_of_little_print_is_read_by_the_form_as_it_is():
-    values = {"number": "A-2291", "total": "21.60", **{f"more_{i}": "not answerable" for i in range(3)}}
-    llm = Knows(values, dict.fromkeys(values, -3.))
-    found = read_by(SPARSE, llm)
-    assert [list(c["schema"]["properties"]) for c in llm.calls] == [list(FIVE["properties"])]
-    assert found["value"]["total"] == 21.6 and "Paid" in prompt_text(llm.calls[0]["messages"])
-
-
-def test_what_no_print_says_is_not_taken_from_an_excerpt_and_asked_of_whole_pages():
-    values = {"What is the invoice number?": "B-7713", "What is the gross total amount?": "99.99",
-              **{f"Which remark number {i}?": "Northern Broadcast Group" for i in range(3)},
-              "number": "A-2291", "total": "21.60"}
-    llm = Knows(values, dict.fromkeys(values, -.1))
-    found = read_by(DENSE, llm)
-    assert (found["value"]["number"], found["value"]["total"]) == ("A-2291", 21.6)
-    assert list(llm.calls[5]["schema"]["properties"]) == ["number", "total"]
-
-
-@pytest.mark.parametrize("text", [DENSE, SPARSE])
-def test_excerpts_stay_within_a_budget_and_nobody_is_asked_without_one(text):
-    asked = [*FIVE["properties"], *(p["description"] for p in FIVE["properties"].values())]
-    values = dict.fromkeys(asked, "A-2291")
-    for most in (0, 100, 700, 1500):
-        ledger = Ledger(most)
-        found = read_by(text, Knows(values, dict.fromkeys(values, -3.)), ledger=ledger)
-        assert ledger.total.prompt_tokens <= most and list(found["value"]) == list(FIVE["properties"])
-
-
-@pytest.mark.parametrize("ledger", [None, Ledger(3200)])
-def test_a_budget_of_one_form_is_spent_on_the_form(ledger):
-    values = {**dict.fromkeys(FIVE["properties"], "A-2291"), "total": "21.60",
-              **{p["description"]: "A-2291" for p in FIVE["properties"].values()}}
-    llm = Knows(values, dict.fromkeys(values, -.1))
-    found = read_by(DENSE, llm, ledger=ledger)
-    assert (len(found["calls"]) == 1) == bool(ledger) and found["stopped"] == "complete"
-    assert found["value"]["number"] == "A-2291"
-
-
-@pytest.mark.parametrize("told", [dict(logprobs=False), dict(parameters=15 * 10**8)])
-def test_a_larger_model_and_one_that_does_not_say_how_sure_it_is_read_the_form_once(told):
-    llm = Knows(dict.fromkeys(FIVE["properties"], "A-2291"), dict.fromkeys(FIVE["properties"], -3.))
-    vars(llm).update(told)
-    found = read_by(DENSE, llm, check=False)
-    assert len(found["calls"]) == 1 and all("top_logprobs" not in c for c in llm.calls)
-
-
-def test_excerpts_of_any_print_have_their_lines_in_order():
-    from cosee.text.linearization import layout, write_excerpt
-    rng, bits = random.Random(5), ["Total", "21.60", "[3]", "=== Page 9 ===", "\u202e", "a" * 50, "|", "..."]
-    for _ in range(60):
-        pages = [(n, layout(typed_page("\n".join(" ".join(rng.choices(bits, k=rng.randint(1, 6)))
-                                                 for _ in range(rng.randint(1, 9)))))) for n in (2, 5)]
-        pages.append((7, []))
-        told = write_excerpt(pages, "plain", rng.random(), "What is the total?", lambda line: "21.60" in line.text)
-        assert [t.lines[0].page for t in told if t.lines] in ([], [2], [5], [2, 5])
-        assert [line.id for t in told for line in t.lines] == list(range(1, 1 + sum(len(t.lines) for t in told)))
 
 
 # --- the command ---

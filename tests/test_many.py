@@ -211,7 +211,7 @@ def type_in(browser, text):
     browser("Input.insertText", text=text)
 
 
-def gold_of(folder): return {path: (g["value"], g["how"]) for (_, path), g in Extracted(folder).gold().items()}
+def gold_of(folder): return {path: (g.value, g.how) for (_, path), g in Extracted(folder).gold().items()}
 
 
 def said(browser, path, how): browser.wait(f"document.querySelector('[data-path=\"{path}\"]').matches('.{how}')")

@@ -1,5 +1,6 @@
 "Kinds of pages that people report: what is covered, switched off, struck, raised, or drawn on a strange ground."
 
+import cosee
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
@@ -110,6 +111,25 @@ def test_print_on_a_box_is_read(tmp_path, reader, colour, ink):
     sheet.canvas.setFillGray(ink)
     sheet.canvas.drawString(40, 200, "Salary 64,200 EUR")
     assert texts(read(sheet.save(), reader)) == [ROWS[0], "Salary 64,200 EUR"]
+
+
+def test_what_a_bar_says_of_itself_is_no_value(tmp_path, reader):
+    sheet = Sheet(tmp_path / "a.pdf").print(*ROWS).box(1, "#000000")
+    sheet.canvas.setFillGray(1)
+    sheet.canvas.setFont("Helvetica", 7)
+    sheet.canvas.drawString(50, 201, "(b)(6) exempt")
+    page = read(sheet.save(), reader)
+    assert "(b)(6) exempt" in texts(page) and "exempt" not in " ".join(s["text"] for s in page_spans(page))
+
+
+def test_a_label_whose_value_is_crossed_out_has_none(tmp_path):
+    sheet = Sheet(tmp_path / "a.pdf").print("List price:", "New price:", "Warranty:")
+    for n, value in enumerate(("349.00 EUR", "279.00 EUR", "24 months")):
+        sheet.canvas.drawString(200, 240 - 40 * n, value)
+    sheet.canvas.line(198, 244, 265, 244)
+    path = sheet.save()
+    assert cosee.ask(path, "What is the list price?", client="ocr")["answer"] == "not answerable"
+    assert cosee.ask(path, "What is the new price?", client="ocr")["answer"] == "279.00 EUR"
 
 
 def test_print_in_the_colour_of_its_box(tmp_path, reader):

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Optional
 from ..text.page_text import PageText
 from ..text.reader import Reader
+from ..text.records import Batch
 from ..text.values import value_kind
 from ..utils.text import answer_key
 
@@ -27,19 +28,14 @@ _PAIRS = ('inline', 'right', 'right?', 'below')   # facts that are a label with 
 _PAGE = re.compile(r'(?i)\b(?:page|seite|blatt|feuille|sheet)\b')
 _NUMBER = re.compile(r'(?i)\b(?:no|nr|number|id|code|ref|reference|num[ée]ro)\b|nummer|n°|#')
 
-def _labels(texts: Sequence[PageText]) -> list[dict[str, str]]:
+def _labels(doc: Reader) -> list[dict[str, str]]:
     "For each page, label -> value"
-    out = [dict[str, str]() for _ in texts]
-    for fact in Reader(list(texts)).facts:
+    out = [dict[str, str]() for _ in doc.pages]
+    for fact in doc.facts:
         label = fact['labels'][0][1].strip(' :')
         if fact['kind'] in _PAIRS and label and not _PAGE.search(label):
             out[fact['page'] - 1].setdefault(label, fact['value'])
     return out
-
-def _is_same_form(a: dict[str, str], b: dict[str, str]) -> bool:
-    "Do two pages have mostly the same labels?"
-    keys, others = {answer_key(k) for k in a}, {answer_key(k) for k in b}
-    return len(keys & others) >= max(2, .5 * len(keys | others))
 
 def _runs(values: Sequence[str]) -> list[str]:
     "Values that follow each other, repeats drawn together"
@@ -56,10 +52,10 @@ def find_records(
     texts: Sequence[PageText] # of all pages of a file
 ) -> Optional[Records]:       # None for a single document
     "Find the records of a batch file."
-    pages = _labels(texts) if len(texts) > 1 else []
-    starts = [i for i, page in enumerate(pages) if _is_same_form(pages[0], page)]
-    if len(starts) < 2: return None
-    common = [label for label in pages[0] if all(label in pages[i] for i in starts)]
+    starts = [first - 1 for first, _ in Batch([[line['text'] for line in page['lines']] for page in texts]).spans]
+    if not starts: return None
+    pages = _labels(Reader(list(texts)))
+    common = [label for label in pages[starts[0]] if all(label in pages[i] for i in starts)]
     ranks = {label: _key_rank(label, [pages[i][label] for i in starts]) for label in common}
     known = [label for label in common if ranks[label]]
     if not known: return None

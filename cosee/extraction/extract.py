@@ -12,7 +12,7 @@ __all__ = ['By', 'FieldResult', 'Call', 'Extraction', 'extract', 'field_rows', '
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Optional, TypedDict, cast
+from typing import Any, Literal, Optional, TypedDict, cast
 from ..board import Board
 from ..controller import MODEL_FAILED, CallRecord, call_record
 from ..budgets import Instruction, reading_of
@@ -25,7 +25,6 @@ from ..focus import FEW_PAGES, InView
 from ..models.calls import record
 from ..models.client import NoReply, Reply, Request, VLMClient, as_client, most_tokens, page_request, usable
 from ..models.reader_client import OcrClient
-from ..models.text_client import with_excerpts
 from ..models.usage import BudgetExceeded, Ledger, UsageRecord
 from ..pages import page_sizes
 from ..text.grounding import TextLocator
@@ -90,7 +89,6 @@ class _Episode:
     rows: dict[str, list[dict[str, FieldResult]]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     shown: list[int] = field(default_factory=list)
-    full_price: int = 0     # tokens that a question for each field would cost
     text: TextLocator = field(default_factory=lambda: TextLocator({}))
     order: Order = ''
 
@@ -205,48 +203,37 @@ def _add_rows(episode: _Episode, table: Table, rows: Sequence[Mapping[str, Entry
 # %% ../../nbs/extraction/05_extract.ipynb #e42a56ce
 _TOKENS_A_FIELD, _MAX_REPLY = 70, 3000
 
-class _Ask(NamedTuple):
-    "What is asked of which pages, by whom"
-    pages: Sequence[int]
-    question: str
-    instruction: Instruction
-    board: Optional[str] = None
-    agent: str = 'reader'
-    client: Optional[VLMClient] = None   # None: the client of the episode
-
-def _request(episode: _Episode, ask: _Ask) -> Request:
-    pages = InView([episode.pages[n - 1] for n in ask.pages], ask.pages, episode.pages)
-    return page_request(pages, ask.question, ask.board).but(**ask.instruction._asdict())
-
-def _call(episode: _Episode, ask: _Ask, schema: Any, max_new_tokens: int) -> Reply:
+def _call(episode: _Episode, request: Request, agent: str) -> Reply:
     "The reply, booked; raises `BudgetExceeded` where the budget does not cover it"
-    client, request = ask.client or episode.client, _request(episode, ask)
-    settings = {**PLAIN_GEN, 'max_new_tokens': max_new_tokens}
     if episode.ledger.max_tokens is not None:
-        episode.ledger.require(most_tokens(client, request.but(settings=settings)))
+        episode.ledger.require(most_tokens(episode.client, request.but(schema=None)))
     with record() as calls:
-        try: return usable(client.respond(request.but(schema=schema, settings=settings)))
+        try: return usable(episode.client.respond(request))
         finally:
             for c in calls:
-                episode.ledger.add(c['reply'].usage, agent=ask.agent)
-                episode.calls.append(cast(Call, {**call_record(c), 'agent': ask.agent, 'shown': list(ask.pages)}))
+                episode.ledger.add(c['reply'].usage, agent=agent)
+                shown = [p.number or i for i, p in enumerate(request.pages, 1)]
+                episode.calls.append(cast(Call, {**call_record(c), 'agent': agent, 'shown': shown}))
 
-def _form_ask(episode: _Episode, numbers: Sequence[int], fields: Sequence[Field], tables: Sequence[Table],
-              agent: str = 'reader', doubts: Optional[Sequence[str]] = None) -> _Ask:
-    "What asks for all of these fields"
-    asked = ', '.join([f.words for f in fields] + [t.path for t in tables])
+def _request(episode: _Episode, numbers: Sequence[int], question: str, instruction: Instruction, tokens: int,
+             board: Optional[str] = None) -> Request:
+    "What is asked of some pages"
+    pages = InView([episode.pages[n - 1] for n in numbers], numbers, episode.pages)
+    settings = {**PLAIN_GEN, 'max_new_tokens': tokens}
+    return page_request(pages, question, board, settings=settings).but(**instruction._asdict())
+
+def _read_form(episode: _Episode, numbers: Sequence[int], fields: Sequence[Field], tables: Sequence[Table], step: int,
+               agent: str = 'reader', doubts: Optional[Sequence[str]] = None) -> None:
+    "Ask for all of these fields, and take in the reply"
+    question = f"What is filled in for {', '.join([f.words for f in fields] + [t.path for t in tables])}?"
     prompt = form_prompt(episode.form, fields, tables, doubts or ())
-    board = episode.board.to_text() if doubts is not None else None
-    return _Ask(numbers, f'What is filled in for {asked}?',
-                Instruction('extract', prompt.instruction, prompt.fields), board, agent)
-
-def _read_form(episode: _Episode, ask: _Ask, fields: Sequence[Field], tables: Sequence[Table], step: int) -> None:
-    "Take in the reply to a form"
     cells = len(fields) + sum(20 * len(t.columns) for t in tables)
+    request = _request(episode, numbers, question, Instruction('extract', prompt.instruction, prompt.fields),
+                       min(_MAX_REPLY, 40 + _TOKENS_A_FIELD * cells),
+                       episode.board.to_text() if doubts is not None else None)
     schema = reply_schema(episode.form, fields, tables, len(episode.pages))
-    reply = _call(episode, ask, schema, min(_MAX_REPLY, 40 + _TOKENS_A_FIELD * cells))
-    filled = read_reply(reply.text, fields, tables)
-    for f in fields: _fill(episode, f, filled.fields.get(f.path, Entry('')), ask.agent, step)
+    filled = read_reply(_call(episode, request.but(schema=schema), agent).text, fields, tables)
+    for f in fields: _fill(episode, f, filled.fields.get(f.path, Entry('')), agent, step)
     for t in tables: _add_rows(episode, t, filled.rows.get(t.path, []), step)
 
 # %% ../../nbs/extraction/05_extract.ipynb #a5f0c3ef
@@ -265,47 +252,15 @@ def _check(episode: _Episode, portions: Sequence[Sequence[int]], step: int) -> N
     doubts = [f"- {short_name(f)}: {one_line(r['printed'], 80)!r} "
               f"({'no page says so' if r['value'] is not None else 'not of its kind'})"
               for f in fields if (r := known[f.path])['printed']]
-    _read_form(episode, _form_ask(episode, numbers, fields, (), 'checker', doubts), fields, (), step)
+    _read_form(episode, numbers, fields, (), step, 'checker', doubts)
 
 # %% ../../nbs/extraction/05_extract.ipynb #f8c1de21
-_SHARE, _REPLY = .45, 20   # of what single questions cost; tokens of a reply to an excerpt, as it is planned
-_SHORTEST, _LONGEST = 130, 300   # tokens of an excerpt
-
-def _question_ask(episode: _Episode, asked: Field, numbers: Sequence[int], client: Optional[VLMClient] = None) -> _Ask:
-    return _Ask(numbers, field_question(asked, episode.form.title), DIRECT, client=client)
-
-def _ask_field(episode: _Episode, ask: _Ask) -> Entry:
+def _ask_field(episode: _Episode, asked: Field, numbers: Sequence[int]) -> Entry:
     "What a question is answered with"
-    said = reading_of(_call(episode, ask, None, _TOKENS_A_FIELD))
+    question = field_question(asked, episode.form.title)
+    said = reading_of(_call(episode, _request(episode, numbers, question, DIRECT, _TOKENS_A_FIELD), 'reader'))
     text = '' if abstains(said['answer']) else said['answer'] or ''
     return Entry(text, said['page'], said.get('bbox'), said['confidence'])
-
-def _cost(episode: _Episode, *asks: _Ask) -> int:
-    "Tokens that calls will take"
-    return sum((a.client or episode.client).estimate(_request(episode, a)).prompt_tokens + _REPLY for a in asks)
-
-def _room(episode: _Episode) -> float:
-    "Tokens that are left of what the form may cost"
-    spent = sum(c['usage']['prompt_tokens'] + c['usage']['completion_tokens'] for c in episode.calls)
-    return min(_SHARE * episode.full_price - spent, episode.ledger.left - _TOKENS_A_FIELD)
-
-def _read_excerpts(episode: _Episode, portion: Sequence[int]) -> bool:
-    "Ask for every field alone, of little page text; False where there is no room for it"
-    form, fields = episode.form, [f for f in episode.form.fields if f.kind in _AS_PRINTED]
-    client = with_excerpts(episode.client, _SHORTEST) if fields else None
-    if client is None: return False
-    whole = _cost(episode, _form_ask(episode, portion, form.fields, form.tables))
-    episode.full_price = whole * len(form.fields)
-    still = whole if form.tables or len(fields) < len(form.fields) else 0   # whole pages are asked for anyway
-    least = _cost(episode, *(_question_ask(episode, f, episode.shown, client) for f in fields))
-    left = _room(episode) - still - least
-    if left < 0: return False
-    client = with_excerpts(episode.client, min(_LONGEST, _SHORTEST + int(left / len(fields))))
-    for f in fields:
-        entry = _ask_field(episode, _question_ask(episode, f, episode.shown, client))
-        result = episode.settle(f, f.path, entry, '')
-        if result['value'] is not None and result['found']: _fill(episode, f, entry, 'reader', 1)
-    return True
 
 # %% ../../nbs/extraction/05_extract.ipynb #ff3bc3e5
 _AT_ONCE, _OF_EACH, _MOST_PAGES = 4, 2, 24
@@ -350,18 +305,15 @@ def _by_question(episode: _Episode, portions: Sequence[Sequence[int]]) -> None:
     "Ask for one field at a time"
     for step, numbers in enumerate(portions, 1):
         for f in episode.open_fields():
-            _fill(episode, f, _ask_field(episode, _question_ask(episode, f, numbers)), 'reader', step)
+            _fill(episode, f, _ask_field(episode, f, numbers), 'reader', step)
 
 def _by_form(episode: _Episode, portions: Sequence[Sequence[int]], check: bool) -> None:
-    "Fill in the form, from excerpts first where there is room for them"
-    excerpts, tables = _read_excerpts(episode, portions[0]), episode.form.tables
+    "Fill in the form, a few pages at a time"
+    tables = episode.form.tables
     for step, numbers in enumerate(portions, 1):
         fields = episode.open_fields()
         if not fields and not tables: break
-        ask = _form_ask(episode, numbers, fields, tables)
-        only_print = not tables and all(f.kind in _AS_PRINTED for f in fields)
-        if excerpts and only_print and _cost(episode, ask) > _room(episode): continue
-        _read_form(episode, ask, fields, tables, step)
+        _read_form(episode, numbers, fields, tables, step)
     if check: _check(episode, portions, len(portions) + 1)
 
 def _run(episode: _Episode, by: By, check: bool) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from .batch import find_records, split_pages
 from .extract import By, extract
@@ -286,23 +286,15 @@ def begin_folder(
 # %% ../../nbs/extraction/06_folder.ipynb #46dc40e1
 Verdict = Literal['accepted', 'corrected', 'absent', 'open']   # open: what was said of it is taken back
 
-class Gold(TypedDict):
+class Gold(BaseModel):
     "What a person said of a field of a document."
+    model_config = ConfigDict(allow_inf_nan=False, strict=True)
     file: str
-    key: str     # of the document's line
-    path: str    # such as seller.name, items[0].amount, or items[0] for a row
-    value: Scalar # in the kind of the schema; None where it is not there
+    key: str                           # of the document's line
+    path: str = Field(max_length=600)  # such as seller.name, items[0].amount, or items[0] for a row
+    value: Scalar = None               # in the kind of the schema; None where it is not there
     how: Verdict
-    pages: NotRequired[list[int]] # first and last, of a record
-
-class _GoldLine(BaseModel):
-    "A line of the file"
-    model_config = ConfigDict(allow_inf_nan=False)
-    file: str
-    key: str
-    path: str = Field(max_length=600)
-    value: Scalar = None
-    how: Verdict
+    pages: Optional[list[int]] = None  # first and last, of a record
 
 GoldOf = dict[tuple[str, str], Gold]   # (key, path) -> what counts
 
@@ -346,11 +338,10 @@ class Extracted:
         "What was said last of each field; broken lines are passed over."
         out = GoldOf()
         for _, found in _json_lines(self.folder / GOLD):
-            try: line = _GoldLine.model_validate(found, strict=True)
+            try: said = Gold.model_validate(found)
             except ValidationError: continue
-            if line.how == 'open': out.pop((line.key, line.path), None)
-            else: out[line.key, line.path] = Gold(file=line.file, key=line.key, path=line.path, value=line.value,
-                                                  how=line.how)
+            if said.how == 'open': out.pop((said.key, said.path), None)
+            else: out[said.key, said.path] = said
         return out
 
 # %% ../../nbs/extraction/06_folder.ipynb #1b36d241
@@ -366,8 +357,8 @@ def row_path(
 def _values(line: DocumentLine, gold: GoldOf) -> dict[str, Scalar]:
     "Path -> value of a document, rows that were taken out left out"
     said = {path: g for (key, path), g in gold.items() if key == line.key}
-    gone = {path for path, g in said.items() if g['how'] == 'absent'}
-    return {f.path: said[f.path]['value'] if f.path in said else f.value for f in line.fields
+    gone = {path for path, g in said.items() if g.how == 'absent'}
+    return {f.path: said[f.path].value if f.path in said else f.value for f in line.fields
             if not (row_path(f.path) and row_path(f.path) in gone)}
 
 def _document_row(form: Form, line: DocumentLine, gold: GoldOf) -> Row:

@@ -82,7 +82,7 @@ def _facts(run: Extracted, lines: Sequence[DocumentLine]) -> str:
     read = sum(line.error is None for line in lines)
     tokens, written = (round(sum(float(usage.get('total_tokens') or 0) for usage in each)) for each in (
         [line.usage for line in lines], [line.reading for line in lines]))
-    reviewed = len({g['key'] for g in run.gold().values()})
+    reviewed = len({g.key for g in run.gold().values()})
     facts = [f'{read:,} of {counted(len(lines), "document")} read', f'{tokens:,} tokens',
              f'{sum(line.seconds for line in lines):,.1f} s of reading']
     if reviewed: facts.append(f'{counted(reviewed, "document")} reviewed')

@@ -161,7 +161,7 @@ class Review:
         asked, said, doubtful = self._asked(f.path), self.gold.get((line.key, f.path)), f.path in line.doubtful
         name = f.path.removeprefix(row_path(f.path)).removeprefix('.') or f.path
         return dict(path=f.path, name=name, place=place, kind=asked.kind, choices=list(asked.choices)[:300],
-                    text=_typed(said['value'] if said else f.value),
+                    text=_typed(said.value if said else f.value),
                     printed=clean(f.printed, 600), reason=clean(f.doubt if doubtful else f.reason or '', 300),
                     page=f.page, doubtful=doubtful)
 
@@ -172,10 +172,10 @@ class Review:
 
     def _how(self, line: DocumentLine, path: str) -> Verdict:
         "What was said of an item"
-        if said := self.gold.get((line.key, path)): return said['how']
+        if said := self.gold.get((line.key, path)): return said.how
         cells = [self.gold.get((line.key, line.fields[place].path)) for place in _items(line).get(path, [])]
         if not cells or not all(cells): return 'open'
-        return 'corrected' if any(g and g['how'] == 'corrected' for g in cells) else 'accepted'
+        return 'corrected' if any(g and g.how == 'corrected' for g in cells) else 'accepted'
 
     def say(self,
         said: Statement # of the page
@@ -185,9 +185,9 @@ class Review:
             line = self.lines[said.document]
             places = _items(line)[said.path]
             for path, value, how in self._judgements(line, said, places):
-                g = Gold(file=line.file, key=line.key, path=path, value=value, how=how)
-                if line.pages: g['pages'] = [*line.pages]
-                write_line(self.run.folder / GOLD, g)
+                of_record = dict(pages=[*line.pages]) if line.pages else {}
+                g = Gold(file=line.file, key=line.key, path=path, value=value, how=how, **of_record)
+                write_line(self.run.folder / GOLD, g.model_dump(exclude_unset=True))
                 if how == 'open': self.gold.pop((line.key, path), None)
                 else: self.gold[line.key, path] = g
             return self._item(line, said.path, places)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['Kind', 'MAX_FIELDS', 'MAX_DEPTH', 'MAX_CHOICES', 'MAX_HINT', 'Source', 'SchemaError', 'Field', 'Table', 'Form',
-           'matches', 'packaged_schemas', 'load_schema', 'read_schema', 'field_question', 'assemble']
+           'broken_rule', 'packaged_schemas', 'load_schema', 'read_schema', 'field_question', 'assemble']
 
 # %% ../../nbs/extraction/00_schema.ipynb #ac957f8d
 import re
@@ -17,7 +17,7 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Union, cast
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast
 from ..utils.config import ConfigError, parse_yaml, read_text
 from ..utils.text import one_line
 
@@ -124,27 +124,31 @@ def _type(node: _Node) -> str:
     raise node.error('one type is expected, besides null')
 
 # %% ../../nbs/extraction/00_schema.ipynb #1f56df18
+_NUMBER_RULES = dict(minimum='ge', maximum='le', exclusiveMinimum='gt', exclusiveMaximum='lt')   # pydantic's names
+_RULES: dict[str, dict[str, str]] = dict(text=dict(minLength='min_length', maxLength='max_length', pattern='pattern'),
+                                         number=_NUMBER_RULES, integer=_NUMBER_RULES)
+
 @lru_cache(maxsize=256)
-def _matcher(pattern: str) -> Any:
-    "What matches a pattern"
+def _checker(kind: Kind, rules: tuple[tuple[str, Any], ...]) -> Any:
+    "What checks values of a kind; raises where a rule cannot be read"
     from pydantic import Field as Rule
     from pydantic import TypeAdapter
-    from typing import Annotated
-    return TypeAdapter(Annotated[str, Rule(pattern=pattern)])
+    rule = Rule(**{_RULES[kind][name]: value for name, value in rules})
+    return TypeAdapter(Annotated[str, rule]) if kind == 'text' else TypeAdapter(Annotated[float, rule])
 
-def matches(
-    pattern: str, # a regular expression of a schema
-    text: str     # a value
-) -> bool:
-    "Match a text, in time that is linear in its length."
+def broken_rule(
+    asked: Field, # what is wanted
+    value: Any    # in its kind
+) -> str:         # '' for none
+    "Say which rule of its schema a value breaks."
     from pydantic import ValidationError
-    try: _matcher(pattern).validate_python(text)
-    except ValidationError: return False
-    return True
+    if not asked.rules: return ''
+    try: _checker(asked.kind, tuple(asked.rules.items())).validate_python(value)
+    except ValidationError as e: return one_line(e.errors()[0]['msg'], 160)
+    return ''
 
 # %% ../../nbs/extraction/00_schema.ipynb #f91f001f
 _SCALARS: dict[str, Kind] = {'string': 'text', 'number': 'number', 'integer': 'integer', 'boolean': 'boolean'}
-_RULES = ('minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'minLength', 'maxLength', 'pattern')
 
 def _choices(node: _Node) -> tuple[Any, ...]:
     "What the value may be, of an enum"
@@ -156,19 +160,13 @@ def _choices(node: _Node) -> tuple[Any, ...]:
         raise node.error('a value of enum is a text of at most 200 characters, a number, true or false')
     return tuple(values)
 
-def _rules(node: _Node) -> dict[str, Any]:
-    "The rules of a field; raises for a pattern that cannot be matched in linear time"
-    out = {k: node.schema[k] for k in _RULES if node.schema.get(k) is not None}
-    for name, value in out.items():
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
-        if name != 'pattern' and not is_number: raise node.error(f'{name} must be a number')
-    if 'pattern' not in out: return out
-    if not isinstance(out['pattern'], str) or len(out['pattern']) > 200:
-        raise node.error('pattern is a regular expression of at most 200 characters')
-    try: _matcher(out['pattern'])
+def _rules(node: _Node, kind: Kind) -> dict[str, Any]:
+    "The rules of a field; raises for one that pydantic cannot check"
+    out = {k: node.schema[k] for k in _RULES.get(kind, ()) if node.schema.get(k) is not None}
+    if len(str(out.get('pattern', ''))) > 200: raise node.error('pattern has at most 200 characters')
+    try: _checker(kind, tuple(out.items()))
     except Exception as e:   # the error of a schema has no name that pydantic promises
-        pattern, why = one_line(out['pattern'], 60), one_line(str(e), 160)
-        raise node.error(f'pattern {pattern!r} is not read: {why}') from e
+        raise node.error(f'{one_line(str(out), 80)} cannot be checked: {one_line(str(e), 160)}') from e
     return out
 
 def _field(node: _Node) -> Field:
@@ -179,7 +177,7 @@ def _field(node: _Node) -> Field:
     kind = _SCALARS.get(_type(node) or 'string')
     if kind is None: raise node.error(f'type {one_line(_type(node), 40)!r} is none of JSON Schema')
     if kind == 'text' and node.schema.get('format') in ('date', 'date-time'): kind = 'date'
-    return Field(node.path, kind, hint, (), _rules(node), node.required)
+    return Field(node.path, kind, hint, (), _rules(node, kind), node.required)
 
 # %% ../../nbs/extraction/00_schema.ipynb #9f379660
 def _properties(root: Mapping[str, Any], node: _Node) -> Iterator[Union[Field, Table]]:

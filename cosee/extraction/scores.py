@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Golds', 'SCORE_HEAD', 'OFFICIAL', 'Answers', 'same_value', 'Mark', 'FieldScore', 'FieldScores', 'score_fields',
-           'read_lines', 'Official', 'official', 'official_answers', 'official_golds', 'official_counts',
-           'official_scores']
+__all__ = ['Golds', 'SCORE_HEAD', 'same_value', 'Mark', 'FieldScore', 'FieldScores', 'score_fields', 'read_lines']
 
 # %% ../../nbs/extraction/09_scores.ipynb #8ca405a6
 import re
@@ -17,9 +15,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
-from ..datasets.forms import CONTRACT_QUESTIONS, FORM_QUESTIONS, RECEIPT_QUESTIONS
-from ..datasets.sample import Sample
-from ..eval.form_scores import FieldCounts, Found, field_counts, form_f1, kleister_form
 from ..eval.registry import best_pairs
 from ..eval.statistics import Estimate, bootstrap
 from ..eval.text_scores import anls_rrc
@@ -211,33 +206,17 @@ def _found_for(file: str, found: Mapping[str, Any]) -> Any:
     return near[0] if len(near) == 1 else {}
 
 # %% ../../nbs/extraction/09_scores.ipynb #5697eb38
-_MOST_PAIRED = 150   # rows; beyond these, those that agree in no cell at all are not compared letter by letter
-
-def _likeness(columns: Sequence[Field], said: Mapping[str, Any], gold: Mapping[str, Any], close: bool) -> float:
-    "How far two rows agree"
-    both = [(c, said.get(c.path), gold[c.path]) for c in columns if gold.get(c.path) is not None]
-    same = sum(same_value(c, a, b) for c, a, b in both)
-    return same + (sum(anls_rrc(str(a), str(b)) for _, a, b in both if a is not None) / 10 / len(both)
-                   if close and both else 0.)
+def _likeness(columns: Sequence[Field], said: Mapping[str, Any], gold: Mapping[str, Any]) -> int:
+    "In how many cells two rows agree"
+    return sum(same_value(c, said.get(c.path), gold[c.path]) for c in columns if gold.get(c.path) is not None)
 
 def _pairs(table: Table, said: list[dict[str, Any]], gold: Sequence[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
     "Rows with their gold rows; None where there is no other"
-    left, right, out = list(range(len(said))), list(range(len(gold))), list[tuple[int, int]]()
-    for j, row in enumerate(gold):
-        same = next((i for i in left if _equal(table, said[i], row)), None)
-        if same is None: continue
-        left.remove(same)
-        right.remove(j)
-        out.append((same, j))
-    close = max(len(left), len(right)) <= _MOST_PAIRED
-    gains = [[_likeness(table.columns, said[i], gold[j], close) for j in right] for i in left]
-    out += [(left[i], right[j]) for i, j in best_pairs(gains) if gains[i][j] > 0]
-    alone = set(range(len(said))) - {i for i, _ in out}, set(range(len(gold))) - {j for _, j in out}
-    return [*((said[i], gold[j]) for i, j in sorted(out)), *((said[i], None) for i in sorted(alone[0])),
+    gains = [[_likeness(table.columns, own, other) for other in gold] for own in said]
+    pairs = [(i, j) for i, j in best_pairs(gains) if gains[i][j]]
+    alone = set(range(len(said))) - {i for i, _ in pairs}, set(range(len(gold))) - {j for _, j in pairs}
+    return [*((said[i], gold[j]) for i, j in pairs), *((said[i], None) for i in sorted(alone[0])),
             *((None, gold[j]) for j in sorted(alone[1]))]
-
-def _equal(table: Table, said: Mapping[str, Any], gold: Mapping[str, Any]) -> bool:
-    return all(same_value(c, said.get(c.path), gold[c.path]) for c in table.columns if c.path in gold)
 
 # %% ../../nbs/extraction/09_scores.ipynb #8124a04f
 def _row_marks(file: str, table: Table, said: list[dict[str, Any]], gold: _Gold) -> Iterator[Mark]:
@@ -340,118 +319,3 @@ def read_lines(
 ) -> list[dict[str, Any]]: # those that are JSON objects
     "The lines of a file of results or of gold values."
     return [said for _, said in json_lines(path)]
-
-# %% ../../nbs/extraction/09_scores.ipynb #ad4ade85
-class Official(NamedTuple):
-    "A data set whose documents are asked for fields."
-    schema: dict[str, Any]   # JSON Schema
-    flavour: str             # its rules, see `field_counts`
-    types: dict[str, str]    # field -> how the rules compare it
-
-def _schema(title: str, questions: Mapping[str, str], **kinds: dict[str, Any]) -> dict[str, Any]:
-    "A schema with a question for each field, of texts where nothing else is said"
-    props = {name: {'type': 'string', **kinds.get(name, {}), 'description': question}
-             for name, question in questions.items()}
-    return dict(type='object', title=title, properties=props)
-
-_DATE, _NUMBER = dict(format='date'), dict(type='number')
-
-# %% ../../nbs/extraction/09_scores.ipynb #b623aa04
-_AD_TYPES = dict(advertiser='GeneralStringMatch', contract_num='NumericalStringMatch', flight_from='DateMatch',
-                 flight_to='DateMatch', gross_amount='PriceMatch')
-_MORE_TYPES = dict(_AD_TYPES, agency='GeneralStringMatch', product='GeneralStringMatch',
-                   property='GeneralStringMatch', tv_address='AddressMatch')
-_AD_KINDS = dict(flight_from=_DATE, flight_to=_DATE, gross_amount=_NUMBER)
-
-_CONTRACT = {name: question.split('? ')[0].rstrip('?') + '?' for name, question in CONTRACT_QUESTIONS.items()}
-_PARTIES = dict(type='array', items=dict(type='string', description='Who is a party to the agreement?'))
-
-# %% ../../nbs/extraction/09_scores.ipynb #4b7228e1
-OFFICIAL = dict(
-    sroie=Official(_schema('Receipt', RECEIPT_QUESTIONS, date=_DATE, total=_NUMBER), 'sroie', {}),
-    deepform=Official(_schema('Order', {k: FORM_QUESTIONS[k] for k in _AD_TYPES}, **_AD_KINDS), 'deepform',
-                      _AD_TYPES),
-    vrdu=Official(_schema('Order', {k: FORM_QUESTIONS[k] for k in _MORE_TYPES}, **_AD_KINDS), 'vrdu',
-                  _MORE_TYPES),
-    kleister_nda=Official(_schema('Agreement', _CONTRACT, effective_date=_DATE, party=_PARTIES), 'kleister',
-                          dict(effective_date='date', term='term', party='list')))
-
-def official(
-    name: str # of a data set, as `cosee.datasets.load` knows it
-) -> Official:
-    "Find a data set by its name; raises ValueError for one that has no form."
-    if name not in OFFICIAL: raise ValueError(f"{name!r} has no form: choose from {', '.join(OFFICIAL)}")
-    return OFFICIAL[name]
-
-# %% ../../nbs/extraction/09_scores.ipynb #7c92a06f
-def _shortest_print(
-    asked: Field, # number, date, ...
-    printed: str  # of a value
-) -> str:
-    "The fewest words of a page text that are read as the same value: 25/12/2018 of a line with the time behind it."
-    words, value = printed.split()[:40], read_value(asked, printed).value
-    if asked.kind in ('text', 'choice') or value is None: return printed
-    runs = (' '.join(words[i:i + n]) for n in range(1, len(words) + 1) for i in range(len(words) - n + 1))
-    said = next((run for run in runs if read_value(asked, run).value == value), printed)
-    return re.sub(r'^[^\d(-]+|[^\d)%]+$', '', said) if asked.kind in ('number', 'integer') else said
-
-# %% ../../nbs/extraction/09_scores.ipynb #7d7493c8
-Answers = dict[str, list[str]]   # field -> values
-
-def official_answers(
-    name: str,                 # of a data set
-    result: Mapping[str, Any]  # an `Extraction`, or its line of results
-) -> Answers:                  # of all fields; no values where nothing was found
-    "Give what the scorer of a data set takes."
-    form, types = read_schema(official(name).schema), official(name).types
-    asked = {f.path.replace('[]', ''): f for f in (*form.fields, *form.columns)}
-    out: Answers = {path: [] for path in asked}
-    for f in result.get('fields') or ():
-        path, printed, value = re.sub(r'\[\d+\]', '', f['path']), f.get('printed') or '', f['value']
-        if value is None or path not in asked: continue
-        kind = types.get(path, '')
-        if kind == 'date': out[path].append(str(value))
-        else: out[path].append(kleister_form(_shortest_print(asked[path], printed) if printed else str(value), kind))
-    return out
-
-def official_golds(
-    samples: Iterable[Sample] # of a data set, see `cosee.datasets.load`
-) -> dict[str, Answers]:      # file name -> field -> values
-    "Gather the gold values of each document."
-    out: dict[str, Answers] = {}
-    for s in samples:
-        found, answer = out.setdefault(s['meta']['doc_id'], {}), s['answer']
-        if field := s['meta'].get('field'): found[field] = [answer] if isinstance(answer, str) else [*answer]
-    return out
-
-# %% ../../nbs/extraction/09_scores.ipynb #7149a8c1
-def official_counts(
-    name: str,                    # of a data set
-    answers: Answers,             # of `official_answers`
-    golds: Answers,               # of one document
-    flavour: Optional[str] = None # rules; None: the set's own
-) -> dict[str, FieldCounts]:      # field -> right, predicted, gold
-    "Count what one document adds to precision and recall; raises ValueError for an unknown set or flavour."
-    known = official(name)
-    rules, out = flavour or known.flavour, dict[str, FieldCounts]()
-    for path, gold in golds.items():
-        said = answers.get(path) or []
-        one = said if rules.startswith('kleister') else said[0] if said else None
-        if path in known.schema['properties']:
-            out[path] = field_counts(one, gold, rules, known.types.get(path, ''))
-    return out
-
-# %% ../../nbs/extraction/09_scores.ipynb #654e3323
-def official_scores(
-    name: str,                              # of a data set
-    results: Mapping[str, Mapping[str, Any]], # file name -> `Extraction`, or its line of results
-    golds: Mapping[str, Answers],           # of `official_golds`
-    flavour: Optional[str] = None           # rules; None: the set's own
-) -> dict[str, Found]:                      # field, and 'all' -> precision, recall and F1
-    "Score by the rules of a data set; a document without a result has nothing predicted."
-    counts = dict[str, list[FieldCounts]]()
-    for file, gold in golds.items():
-        found = official_counts(name, official_answers(name, results.get(file) or {}), gold, flavour)
-        for path, one in found.items(): counts.setdefault(path, []).append(one)
-    everything = [c for found in counts.values() for c in found]
-    return {**{path: form_f1(found) for path, found in counts.items()}, 'all': form_f1(everything)}

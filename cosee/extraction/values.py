@@ -13,7 +13,7 @@ import math, re
 from collections.abc import Iterable
 from datetime import date
 from typing import Any, Literal, NamedTuple, Optional
-from .schema import Field, matches
+from .schema import Field, broken_rule
 from ..text.values import to_number
 from ..utils.text import answer_key, one_line
 
@@ -107,20 +107,6 @@ def _choice(text: str, choices: tuple[Any, ...]) -> Value:
     return Value(None, f'it is {"more than one" if named else "none"} of the choices')
 
 # %% ../../nbs/extraction/01_values.ipynb #4a4242fd
-def _broken_rule(asked: Field, value: Any) -> str:
-    "The rule that a value breaks, in words; '' for none"
-    rules = asked.rules
-    if asked.kind in ('number', 'integer'):
-        if value < rules.get('minimum', -math.inf): return f"it is below {rules['minimum']}"
-        if value > rules.get('maximum', math.inf): return f"it is above {rules['maximum']}"
-        if value <= rules.get('exclusiveMinimum', -math.inf): return f"it is not above {rules['exclusiveMinimum']}"
-        if value >= rules.get('exclusiveMaximum', math.inf): return f"it is not below {rules['exclusiveMaximum']}"
-    if asked.kind == 'text':
-        if len(value) < rules.get('minLength', 0): return f"it has fewer than {rules['minLength']} characters"
-        if len(value) > rules.get('maxLength', math.inf): return f"it has more than {rules['maxLength']} characters"
-        if 'pattern' in rules and not matches(rules['pattern'], value): return 'it does not match the pattern'
-    return ''
-
 MAX_PRINTED = 2000   # characters of a value
 
 def read_value(
@@ -136,5 +122,5 @@ def read_value(
     elif asked.kind == 'boolean': found = _boolean(text)
     elif asked.kind == 'choice': found = _choice(text, asked.choices)
     else: found = Value(text)
-    fault = '' if found.value is None else _broken_rule(asked, found.value)
+    fault = '' if found.value is None else broken_rule(asked, found.value)
     return Value(None, fault) if fault else found

@@ -18,7 +18,7 @@ from ..text.ocr import Way, TextExtractor
 from ..text.facts import Fact, inline_pairs, is_cell, is_sentence
 from ..text.matching import POLITE
 from ..text.question import content_words, expected_kinds, in_english, tokens
-from ..text.reader import Answer, Candidate, Reader, Region, statement
+from ..text.reader import TIED, Answer, Candidate, Reader, Region, rivals, statement
 from ..text.values import to_number
 from ..text.weights import BOUND
 from ..utils.json_scan import Reading
@@ -270,7 +270,10 @@ class OcrClient(VLMClient):
         numbers: Optional[Sequence[int]] = None # of these pages in their document; None: 1, 2, 3, ...
     ) -> Reader:     # the document as facts
         "The reader of a document; pages are read once."
-        pages = _placed(self.words.read(images), numbers)
+        return self._reader(_placed(self.words.read(images), numbers))
+
+    def _reader(self, pages: list[PageText]) -> Reader:
+        "The reader of pages, made once"
         key = tuple(map(id, pages))
         with self._mutex:
             if key not in self._readers: self._readers[key] = Reader(pages, sentence_encoder())
@@ -282,15 +285,22 @@ class OcrClient(VLMClient):
         request: Request    # what is asked
     ) -> Optional[Answer]:  # however unsure; None where nothing fits
         "The answer itself, for whoever wants no reply."
-        return _found(self.document(*_shown_pages(request)), _question(request))[0]
+        return _found(*self._meant(request))[0]
+
+    def _meant(self, request: Request) -> tuple[Reader, str]:
+        "Document and question; the record alone that the question names in a batch file"
+        doc, question = self.document(*_shown_pages(request)), _question(request)
+        named = doc.batch.find(question)
+        if not named.is_one: return doc, question
+        meant = doc.batch.pages(named.places[0])
+        return self._reader([page if n in meant else _UNSEEN for n, page in enumerate(doc.pages, 1)]), question
 
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
         return [attempt(self._reply, r) for r in requests]
 
     def _reply(self, request: Request) -> Reply:
         "An action where one is wanted, or an answer, without a token spent"
-        question = _question(request)
-        doc = self.document(*_shown_pages(request))
+        doc, question = self._meant(request)
         found, why, closed = _found(doc, question)
         if request.task != 'act' or not request.actions: text, value = self._plain(found, why)
         else:
@@ -442,8 +452,17 @@ def _without_revise(kinds: Sequence[str]) -> Sequence[str]:
     "Kinds of action for a choice, which stands on no page as it is written"
     return [k for k in kinds if k != 'REVISE'] or kinds
 
+def _unclear_record(doc: Reader, question: str) -> str:
+    "Why no record of a batch file can be meant; '' where the best answer is of one record, or of all alike"
+    records = f'The file holds {len(doc.batch)} records of the same form'
+    if doc.batch.find(question).is_absent: return f'{records}, and none of the name that the question says.'
+    ranked = doc.candidates(question, _RANKS)
+    places = {doc.batch.place_of(c['page']) for c in [*ranked[:1], *(rivals(ranked, TIED) if ranked else [])]}
+    return f'{records}, and the question does not say which is meant.' if len(places) > 1 else ''
+
 def _found(doc: Reader, question: str) -> tuple[Optional[Answer], str, bool]:
     "The answer however unsure, or why there is none, and whether it had to be settled"
+    if doc.batch and (why := _unclear_record(doc, question)): return None, why, False
     closed = _settle(doc, question)
     found, why = (doc.answer(question), _NOTHING) if closed is None else (closed.answer, closed.reason or _NOTHING)
     return found and _surely(doc, found), why, closed is not None

@@ -16,18 +16,18 @@ from .confidence import ABSTAIN, ALTERNATIVES
 from .remote import ImagesRefused
 from .text_prompts import (ANSWER_PROMPT, FILL_PROMPT, SHARED_PROMPT, answer_examples, answer_lines,
                                        answer_schema, boxes_for_lines, form_example, lines_for_boxes,
-                                       matching_examples, role_examples, values_alone)
+                                       role_examples, values_alone)
 from .transcriber import Transcriber, make_extractor
 from .usage import Usage
 from .wrappers import ClientWrapper, identity_of
 from ..text.candidates import candidates
-from ..text.linearization import Cell, Form, Line, check_form, layout, write_excerpt, write_page
+from ..text.linearization import Cell, Form, Line, check_form, layout, write_page
 from ..text.ocr import Way, TextExtractor
 from ..text.page_text import PageText, sure_box
 from ..utils.json_scan import read_answer
 
 # %% auto #0
-__all__ = ['INTRO_PROMPT', 'Shown', 'TextClient', 'MultimodalClient', 'unwrapped_model', 'with_page_tokens', 'with_excerpts']
+__all__ = ['INTRO_PROMPT', 'Shown', 'TextClient', 'MultimodalClient', 'unwrapped_model', 'with_page_tokens']
 
 # %% ../../nbs/models/21_text_client.ipynb #4c5db393
 INTRO_PROMPT = 'The pages are given as their print. The number in square brackets is the number of a line.'
@@ -76,11 +76,9 @@ class TextClient(VLMClient):
         words: Optional[TextExtractor] = None, # your own reader of pages
         keep_images: bool = False,          # keep pictures, and put page text next to them
         abstain: float = ABSTAIN,           # an answer less sure than this is given as 'not answerable'
-        excerpt: int = 0,                   # most tokens of page text for a question alone; 0: whole pages
         transcriber: Union[Transcriber, VLMClient, None] = None # of text_source='model': who writes pages down
     ):
         if page_tokens < 16: raise ValueError('page_tokens must be at least 16')
-        self.excerpt = excerpt
         self.llm, self.page_tokens, self.keep_images, self.abstain = llm, page_tokens, keep_images, abstain
         self.form: Optional[Form] = check_form(form) if form else None
         self.words = words or make_extractor(text_source, transcriber)
@@ -93,7 +91,7 @@ class TextClient(VLMClient):
     def identity(self) -> list[Any]:
         "What a reply depends on besides the call."
         return ['text', self.form, self.page_tokens, self.keep_images, self.abstain, self.words.text_source,
-                identity_of(self.llm), *([self.excerpt] if self.excerpt else []),
+                identity_of(self.llm),
                 *([read] if (read := getattr(self.words, 'identity', None)) else [])]
 
     def _count(self, text: str) -> int:
@@ -123,17 +121,6 @@ class TextClient(VLMClient):
             lines += _surely(page, said.lines)
         return texts, lines
 
-    def _excerpts(self, images: list[tuple[ImageBlock, int]], question: str,
-                  form: Form) -> tuple[list[str], list[Line]]:
-        "The rows of pictures that have most to do with a question, and their lines"
-        prints = self.words.read([b['image'] for b, _ in images])
-        laid = [self._laid_out(page, form) for page in prints]
-        share = self.excerpt / max(1, sum(tokens for _, tokens in laid))
-        pages = [(number, rows) for (_, number), (rows, _) in zip(images, laid, strict=True)]
-        told = write_excerpt(pages, form, share, question, lambda line: bool(candidates([line], question)))
-        lines = [line for page, t in zip(prints, told, strict=True) for line in _surely(page, t.lines)]
-        return [t.text for t in told], lines
-
     def shown(self,
         request: Request # with page images
     ) -> Shown:
@@ -143,15 +130,14 @@ class TextClient(VLMClient):
         if self.keep_images or not images: return self._beside(messages, images, question)
         shown = Shown([], [], question, task=request.task, back=_asks_back(request))
         form: Form = self.form or ('plain' if shown.answers or request.task == 'extract' else 'rows')
-        excerpt = shown.answers and self.excerpt
-        texts, lines = (self._excerpts if excerpt else self._texts)(images, question, form)
+        texts, lines = self._texts(images, question, form)
         told, out = iter(texts), list[Message]()
         for m in request_messages(_in_own_words(request)):
             blocks: list[Block] = [b if b['type'] == 'text' else _text(next(told)) for b in checked_blocks(m)
                                    if b['type'] == 'text' or _is_page(b)]
             if shown.back and m['role'] == 'assistant': blocks = [_as_written(block) for block in blocks]
             out.append(Message(role=m['role'], content=blocks))
-        return shown._replace(messages=[*_before(request, form, bool(self.excerpt)), *out], lines=lines, form=form)
+        return shown._replace(messages=[*_before(request, form), *out], lines=lines, form=form)
 
     def _beside(self, messages: list[Message], images: list[tuple[ImageBlock, int]], question: str) -> Shown:
         "Messages with page text beside each picture, or as they are"
@@ -219,16 +205,15 @@ def _surely(page: PageText, lines: list[Line]) -> list[Line]:
     return [replace(line, words=tuple(w._replace(bbox=sure_box(page, w.bbox)) for w in line.words)) for line in lines]
 
 # %% ../../nbs/models/21_text_client.ipynb #86cac074
-def _before(request: Request, form: Form, few: bool) -> list[Message]:
-    "What stands before the pages; `few`: are few examples enough?"
-    task, question = request.task, request.question or ''
+def _before(request: Request, form: Form) -> list[Message]:
+    "What stands before the pages"
+    task = request.task
     if task == 'extract':
         turn = zip(('system', 'user', 'assistant'), (FILL_PROMPT, *form_example(form)), strict=True)
         return [Message(role=role, content=text) for role, text in turn]
     if task in _ANSWERS:
         aloud = task in _REASONED
-        examples = matching_examples(form, question, aloud) if few else answer_examples(form, aloud)
-        turns = [t for said in examples for t in zip(('user', 'assistant'), said, strict=True)]
+        turns = [t for said in answer_examples(form, aloud) for t in zip(('user', 'assistant'), said, strict=True)]
         return [Message(role=role, content=text) for role, text in (('system', ANSWER_PROMPT), *turns)]
     if task != 'act' or not request.duty: return [Message(role='system', content=INTRO_PROMPT)]
     said = [m for told, reply in role_examples(form) for m in (told, Message(role='assistant', content=reply))]
@@ -347,16 +332,3 @@ def _bounded(client: VLMClient, **bounds: float) -> VLMClient:
         made.__dict__['client'] = inner
     else: return client
     return made
-
-# %% ../../nbs/models/21_text_client.ipynb #c1e0a7fa
-_FEW = 10**9   # parameters: a model of fewer reads excerpts better than whole pages
-
-def with_excerpts(
-    client: VLMClient, # with page text, whatever else stands around it
-    tokens: int        # most tokens of page text for a question alone, of all pages together
-) -> Optional[VLMClient]: # a copy that says how sure it is; None where it cannot, and where its model is larger
-    "The same client that shows excerpts for questions, where its model is so small that it needs them."
-    made, llm = _bounded(client, excerpt=tokens, abstain=0), client
-    while isinstance(inner := getattr(llm, 'llm', None) or getattr(llm, 'client', None), VLMClient): llm = inner
-    small = 0 < getattr(llm, 'parameters', 0) < _FEW and getattr(llm, 'logprobs', False)
-    return made if small and made is not client else None

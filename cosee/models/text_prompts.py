@@ -12,7 +12,7 @@ from ..actions import ACTIONS, KINDS, brief_role, role_text
 from ..board import Board
 from .client import Message, Schema, TextBlock, TokenLogprob, build_messages, content_blocks
 from .confidence import answer_signs, confidence_of
-from ..text.candidates import candidates, values_in, wanted_kind
+from ..text.candidates import candidates, values_in
 from ..text.grounding import first_run
 from ..text.layout import typed_page
 from ..text.linearization import Form, Line, Word, around, layout, likeliest, write_page
@@ -22,8 +22,7 @@ from ..utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line
 
 # %% auto #0
 __all__ = ['SHARED_PROMPT', 'ANSWER_PROMPT', 'EXAMPLE', 'FILL_PROMPT', 'lines_for_boxes', 'answer_schema', 'answer_examples',
-           'matching_examples', 'role_examples', 'find_words', 'boxes_for_lines', 'answer_lines', 'values_alone',
-           'form_example']
+           'role_examples', 'find_words', 'boxes_for_lines', 'answer_lines', 'values_alone', 'form_example']
 
 # %% ../../nbs/models/20_text_prompts.ipynb #c728098c
 _BOXES = ('bbox_2d', 'bbox')
@@ -125,19 +124,6 @@ def answer_examples(
     page = write_page(layout(typed_page(EXAMPLE)), 1, form)
     first, *rest = (_example(asked, page.lines, form, aloud) for asked in _ASKED)
     return ((f'{page.text}\n\n{first[0]}', first[1]), *rest)
-
-_NUMBERED = 'What is the number of the bill?', 'A-2291', 'A-2291', 'The number stands behind the word Bill.'
-_OF_KIND = dict(address=_ASKED[1], date=_ASKED[2], amount=_ASKED[3], code=_NUMBERED)
-
-def matching_examples(
-    form: Form,         # how page text is written
-    question: str,      # what is asked
-    aloud: bool = False # with reasons?
-) -> tuple[tuple[str, str], ...]: # what is asked, and the reply
-    "The page of the example with a question that asks for the same kind of value, and the one without an answer."
-    page, last = write_page(layout(typed_page(EXAMPLE)), 1, form), answer_examples(form, aloud)[-1]
-    asked, reply = _example(_OF_KIND.get(wanted_kind(question), _ASKED[0]), page.lines, form, aloud)
-    return ((f'{page.text}\n\n{asked}', reply), last)
 
 # %% ../../nbs/models/20_text_prompts.ipynb #3903bb59
 class _Turn(NamedTuple):
@@ -290,7 +276,7 @@ def _reasons(said: dict[str, Any]) -> list[str]:
     told = said.get('reasons')
     return [f'Reasons: {one_line(told)}'] if isinstance(told, str) and told.strip() else []
 
-_OWN = tuple(said for *_, said, _ in (*_ASKED, _NUMBERED) if len(letters_of(said)) > 4 and not abstains(said))
+_OWN = ('A-2291', *(said for *_, said, _ in _ASKED if len(letters_of(said)) > 4 and not abstains(said)))
 
 def _from_example(answer: str, lines: Sequence[Line]) -> bool:
     "Does an answer say what the example of the prompt says, and none of the lines?"

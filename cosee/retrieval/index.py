@@ -13,6 +13,7 @@ from .embeddings import Encoder, embed_page, similarity, vectors_from_bytes, vec
 from .lexical import MAX_LINES, WordIndex, scale
 from .visual import VisualEncoder, late_interaction, visual_encoder
 from ..text.encoder import sentence_encoder
+from ..text.records import Batch
 from ..text.ocr import Progress, TextExtractor, reading_told
 from ..pages import PageError, Pages, handle_of, open_image, page_numbers
 
@@ -110,6 +111,7 @@ class PageIndex:
         self._places = {number: i for i, number in enumerate(self.numbers)}
         self._lines, self._vectors, self._images = dict[int, list[FoundLine]](), dict[str, Any](), dict[int, Any]()
         self._lock, self._index = threading.RLock(), None
+        self._batch: Optional[Batch] = None
         self._outline: Optional[dict[int, list[str]]] = None
 
     def __len__(self): return len(self.numbers)
@@ -267,6 +269,24 @@ class PageIndex:
             rankings.append((EMBEDDING_WEIGHT, self.semantic_scores(question, best)))
         if self.visual: rankings.append((VISUAL_WEIGHT, self.visual_scores(question)))
         return scale(fuse_ranks(rankings)) + named
+
+    def record_pages(self,
+        question: str, # a question
+        k: int = 4     # most pages where no record is named
+    ) -> list[int]:    # in order; [] for a document that is no batch file
+        "Find the pages of the record that a question names in a batch file, or the best page of each of some records."
+        with self._lock:
+            self.read()
+            if self._batch is None:
+                self._batch = Batch([[line['text'] for line in self._lines[i]] for i in range(len(self))])
+            batch = self._batch
+            if not len(batch): return []
+            named = batch.find(question)
+            if named.is_one: return [self.numbers[n - 1] for n in batch.pages(named.places[0])]
+            best = dict[int, int]()
+            for hit in self.search(question, len(self)):
+                best.setdefault(batch.place_of(self._place(hit.page) + 1), hit.page)
+            return sorted([*best.values()][:k])
 
     def search(self,
         query: str,                         # a question, or words; notes of the Board may stand behind it

@@ -227,11 +227,17 @@ def _right_below(a: Span, b: Span) -> bool:
                       or _same_middle(a, b))
 
 # %% ../../nbs/text/09_facts.ipynb #0656d258
+def _is_labelled(a: Span, spans: list[Span]) -> bool:
+    "Does a label with a colon stand left of `a` in its row? Then `a` is what that names"
+    left = [b for b in spans if b['x1'] < a['x0'] and abs(b['cy'] - a['cy']) < 0.5 * a['h']]
+    return bool(left) and max(left, key=lambda b: b['x1'])['text'].endswith(':')
+
 def _value_below(a: Span, spans: list[Span]) -> Optional[Span]:
     "The span that label `a` may name below it, if any"
     if not _looks_like_label(a['text']) or BULLET.match(a['text']): return None
     right = lambda b: b['x0'] - a['x1'] > 0 and abs(b['cy'] - a['cy']) < 0.5 * a['h']
     if a['text'].endswith(':') and any(right(b) for b in spans): return None
+    if _is_labelled(a, spans): return None
     under = [b for b in spans if _right_below(a, b)]
     b = min(under, key=lambda b: (b['y0'], abs(a['x0'] - b['x0'])), default=None)
     if b is None or b['text'].endswith(':') or inline_pairs(a['text']) or BULLET.match(b['text']): return None

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['Cell', 'Form', 'Word', 'around', 'Line', 'layout', 'as_drawn_words', 'check_form', 'likeliest', 'WrittenPage',
-           'write_page', 'write_excerpt']
+           'write_page']
 
 # %% ../../nbs/text/13_linearization.ipynb #1ad19c61
 import math, re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Optional, cast, get_args
 from ..utils.boxes import Box, enclosing, rounded
@@ -218,46 +218,12 @@ def write_page(
         return WrittenPage(_mark(page, [number + _EMPTY]), [Line(first, page, ())], 0)
     return _write(rows, _fitting_rows(rows, share, question), page, form, first)
 
-def _write(rows: list[list[Cell]], kept: Sequence[int], page: int, form: Form, first: int,
-           told: Callable[[list[list[Cell]]], list[str]] = _gap) -> WrittenPage:
-    "The rows at some places, and what is `told` of those between them"
+def _write(rows: list[list[Cell]], kept: Sequence[int], page: int, form: Form, first: int) -> WrittenPage:
+    "The rows at some places, and what is said of those between them"
     texts, lines = list[str](), list[Line]()
     for at, before in zip(kept, [-1, *kept], strict=False):
         text, cells = _write_row(_harmless(rows[at]), form, first + len(lines))
-        texts += [*told(rows[before + 1:at]), text]
+        texts += [*_gap(rows[before + 1:at]), text]
         lines += [Line(first + len(lines) + i, page, c) for i, c in enumerate(cells)]
-    texts += told(rows[kept[-1] + 1 if kept else 0:])
+    texts += _gap(rows[kept[-1] + 1 if kept else 0:])
     return WrittenPage(_mark(page, texts), lines, len(rows) - len(kept))
-
-# %% ../../nbs/text/13_linearization.ipynb #c1e0a7f2
-def _told_dots(rows: list[list[Cell]]) -> list[str]: return ['...'] if rows else []
-
-def _telling_rows(rows: list[list[Cell]], share: float, question: str, holds: Callable[[Line], bool]) -> list[int]:
-    "Places of the rows that have most to do with a question, as many as fit"
-    texts = [' '.join(map(_said, row)) for row in rows]
-    worth = _worth(texts, question)
-    most, left, kept = max(worth, default=0.) or 1., share * sum(map(len, texts)) + 1e-6, list[int]()
-    able = [holds(Line(1, 1, tuple(w for c in row for w in c))) for row in rows]
-    for i in sorted(range(len(rows)), key=lambda i: (-worth[i] - most * able[i], i)):
-        if len(texts[i]) <= left:
-            left -= len(texts[i])
-            kept.append(i)
-    return sorted(kept)
-
-# %% ../../nbs/text/13_linearization.ipynb #c1e0a7ff
-def write_excerpt(
-    pages: Sequence[tuple[int, list[list[Cell]]]], # number of each page, and its rows from `layout`
-    form: Form,                   # how rows are written
-    share: float,                 # how much of all pages is shown, in letters: 0-1
-    question: str,                # what is asked
-    holds: Callable[[Line], bool] # can a line hold the answer?
-) -> list[WrittenPage]:           # of every page
-    "The rows of some pages that have most to do with a question."
-    every = [(i, at) for i, (_, rows) in enumerate(pages) for at in range(len(rows))]
-    kept = {every[k] for k in _telling_rows([pages[i][1][at] for i, at in every], share, question, holds)}
-    out, first = list[WrittenPage](), 1
-    for i, (number, rows) in enumerate(pages):
-        told = _write(rows, [at for at in range(len(rows)) if (i, at) in kept], number, form, first, _told_dots)
-        out.append(told)
-        first += len(told.lines)
-    return out

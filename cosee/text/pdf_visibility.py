@@ -100,6 +100,7 @@ def below_pictures(
 # %% ../../nbs/text/22_pdf_visibility.ipynb #3825cabb
 LEAST_INK, SMALLEST, EVEN = 0.03, 1.5, 'even '   # part of a word's box; points; start of a name
 LEAST_LETTERS = 0.7   # of a word that is partly covered
+_DARK = 100           # grey of a bar, 0-255
 
 @dataclass
 class Text:
@@ -180,6 +181,20 @@ def _on_page(words: Words, size):
     return there & (np.where(words.turns % 2, sides[:, 0], sides[:, 1]) > SMALLEST)
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #ab67fedc
+def _on_cover(words: Words, covered: Words, size, grey):
+    "Which words stand light and small on a dark bar that covers larger ones: why these are gone, not what they said"
+    import numpy as np
+    out, scale = np.zeros(len(words.texts), bool), SIDE / max(size)
+    if not covered.texts: return out
+    for i, (x0, y0, x1, y1) in enumerate(words.boxes.tolist()):
+        across = np.minimum(x1, covered.boxes[:, 2]) - np.maximum(x0, covered.boxes[:, 0])
+        down = np.minimum(y1, covered.boxes[:, 3]) - np.maximum(y0, covered.boxes[:, 1])
+        high = covered.boxes[:, 3] - covered.boxes[:, 1]
+        if not ((across > 0.5 * (x1 - x0)) & (down > 0.5 * (y1 - y0)) & (y1 - y0 < 0.8 * high)).any(): continue
+        left, top, right, bottom = (round(v * scale) for v in (x0, y0, x1, y1))
+        out[i] = np.median(grey[top:bottom + 1, left:right + 1]) < _DARK
+    return out
+
 def look(
     found: Scan # of a page
 ) -> Look:
@@ -198,7 +213,9 @@ def look(
     if hidden.any(): drawn = np.where(hidden, _over_strokes(every, seen.size, grey), drawn)
     drawn &= _on_page(every, seen.size)
     words = some_words(every, drawn & says)
-    words = words._replace(struck=crossed_out(words, np.array(said['rules']).reshape(-1, 4)))
+    struck = crossed_out(words, np.array(said['rules']).reshape(-1, 4))
+    struck |= _on_cover(words, some_words(every, says & ~drawn & ~hidden), seen.size, grey)
+    words = words._replace(struck=struck)
     seen.dropped = len(every.texts) - len(words.texts)
     if not words.texts: return seen
     unread = (words.unknown > 0.3) & (np.diff(words.spans)[:, 0] > 0)

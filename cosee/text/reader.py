@@ -19,6 +19,7 @@ from .contents import headers_footers, pointer_facts, pointer_lines
 from .question import STOP, concepts, content_words, parts_of, stem, tokens
 from .sentences import sentence_facts
 from .page_text import TURN_BACK, PageText, directions, turned_box
+from .records import Batch
 from .layout import Span, page_rows, page_spans, row_text
 from .tables import Table, find_tables, join_tables
 from .values import is_value, to_number, value_kind
@@ -26,7 +27,7 @@ from .weights import WEIGHTS
 from ..utils.text import answer_key, same_answer
 
 # %% auto #0
-__all__ = ['MOST_LABELS', 'CALIBRATION', 'SUREST', 'UNSAID', 'NOTHING', 'CLOSE', 'TIED', 'Candidate', 'Region', 'Answer',
+__all__ = ['MOST_LABELS', 'CALIBRATION', 'SUREST', 'UNSAID', 'NAMED', 'NOTHING', 'CLOSE', 'TIED', 'Candidate', 'Region', 'Answer',
            'Reader', 'label_text', 'rivals', 'calibrated', 'statement']
 
 # %% ../../nbs/text/12_reader.ipynb #698292d2
@@ -236,6 +237,11 @@ class Reader:
         return parts_of(word, lambda w: w in self.df or bool(concepts((w,))[0]))
 
     @cached_property
+    def batch(self) -> Batch:
+        "The records of the document, if it holds the same form again and again."
+        return Batch([[line['text'] for line in page['lines']] for page in self.pages])
+
+    @cached_property
     def text(self) -> str:
         "All page text."
         return '\n'.join(line['text'] for page in self.pages for line in page['lines'])
@@ -357,6 +363,13 @@ class Reader:
                     lead=min(0.5, best['score'] - others[0]['score']) if others else 0.5,
                     misfit=float(fits < 0), unheard=self.unheard(asked))
 
+    def _names_empty(self, asked: Asked) -> bool:
+        "Does the question say a printed label as a whole, and nothing else, that has no value?"
+        labels = {s['text'].rstrip(': ') for c in self.contexts for s in c['spans'] if s['text'].endswith(':')}
+        empty = [label for label in labels if answer_key(label) not in self.named]
+        return any(asked.precision(label, self) > NAMED and asked.coverage((1.0, asked.match(label))) > NAMED
+                   for label in empty)
+
     def surest(self,
         question: str,          # a question
         ranked: list[Candidate] # its candidates, best first; at least one
@@ -366,6 +379,7 @@ class Reader:
         most = min(SUREST, 1 / (1 + len(rivals(ranked, TIED))))   # one at most of them is right
         if _is_meant(self, _marks(self, asked), best['fact']) is None: most = min(most, UNSAID)
         if best['cover'] < NOTHING: most = min(most, best['cover'])
+        if best['label'] < NAMED and self._names_empty(asked): most = min(most, UNSAID)
         if asked.is_said(best['fact']) and asked.has_form(best['fact'], best['answer']): return most
         return min(most, UNSAID)
 
@@ -592,6 +606,7 @@ CALIBRATION: dict[str, float] = dict(bias=-2.96, cover=2.69, label=1.21, lead=4.
 # %% ../../nbs/text/12_reader.ipynb #9a88bf75
 SUREST = 0.97   # nothing that is read is surer
 UNSAID = 0.2    # where a narrow word of the question is not said, or an address of mail is asked for and this is none
+NAMED = 0.95    # share of a label from which a question says it as a whole
 NOTHING = 0.1   # coverage below which a question is not touched at all, whatever the lead
 
 # %% ../../nbs/text/12_reader.ipynb #6016e133
