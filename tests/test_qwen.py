@@ -284,7 +284,7 @@ def test_half_precision(path, dtype):
 @pytest.mark.parametrize('fast', [True, False])
 def test_who_names_no_format_gets_the_fast_one(tmp_path, monkeypatch, fast):
     from cosee.models import checkpoint
-    monkeypatch.setattr(checkpoint, '_computes_bfloat16', lambda device: fast)
+    monkeypatch.setattr(checkpoint, 'computes_bfloat16', lambda device: fast)
     stored = random_checkpoint(tmp_path, dtype='bfloat16')
     assert QwenVLClient(stored).model.dtype == (torch.bfloat16 if fast else torch.float32)
     assert QwenVLClient(stored, dtype='bfloat16').model.dtype == torch.bfloat16

@@ -15,7 +15,7 @@ from ..utils.registry import need
 
 # %% auto #0
 __all__ = ['LOCAL', 'GET_WEIGHTS', 'QWEN', 'ModelError', 'stored_config', 'check_model_path', 'whole_model', 'stored_tensors',
-           'needed_bytes', 'free_bytes', 'processor_name', 'suited_dtype', 'load_model']
+           'needed_bytes', 'free_bytes', 'processor_name', 'computes_bfloat16', 'suited_dtype', 'load_model']
 
 # %% ../../nbs/local/01_checkpoint.ipynb #e3c5cade
 if TYPE_CHECKING: import torch
@@ -262,7 +262,7 @@ def processor_name() -> str:
 
 # %% ../../nbs/local/01_checkpoint.ipynb #6a1f0b32
 @cache
-def _computes_bfloat16(
+def computes_bfloat16(
     device: str # 'cpu', 'cuda', ...
 ) -> bool:
     "Does a device have instructions for bfloat16?"
@@ -281,7 +281,7 @@ def suited_dtype(
     try: stored = stored_tensors(folder)
     except ModelError: return 'auto'   # loading tells what is wrong
     if device == 'auto': device = 'cuda' if torch.cuda.is_available() else 'cpu'
-    slow = stored['F16'] * (str(device) == 'cpu') + stored['BF16'] * (not _computes_bfloat16(str(device)))
+    slow = stored['F16'] * (str(device) == 'cpu') + stored['BF16'] * (not computes_bfloat16(str(device)))
     return torch.float32 if slow > stored.total() / 2 else 'auto'
 
 # %% ../../nbs/local/01_checkpoint.ipynb #31106987
