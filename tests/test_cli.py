@@ -233,7 +233,7 @@ def test_the_help_imports_no_command_and_no_model():
 def test_a_command_imports_none_of_the_others():
     code, modules, _ = loaded_by("quality", "--help")
     assert code == 0 and "cosee.cli.plan" in modules
-    assert not modules & {"cosee.cli.ask", "cosee.cli.runs", "cosee.cli.screen", "cosee.cli.tiny"}
+    assert not modules & {"cosee.cli.ask", "cosee.cli.runs", "cosee.cli.screen"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

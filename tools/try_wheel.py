@@ -46,7 +46,6 @@ WORKS = [
 # A command that needs more, and the extra that it has to name
 NEEDS = [
     ("cosee demo small", "qwen"), (f"cosee ask {INVOICE} -q 'How much?' --client random", "qwen"),
-    ("cosee tiny train here", "qwen"), ("cosee tiny evaluate here", "qwen"),
     (f"cosee ask {INVOICE} -q 'How much?' --client anthropic --model m", "anthropic"),
     (f"cosee ask {INVOICE} -q 'How much?' --client google --model m", "google"),
     ("cosee run small.yaml --output-dir other --client random --quiet", "qwen"),

@@ -36,8 +36,7 @@ COMMANDS: Registry[Entry] = Registry('command', dict(
     quality=Entry('cosee.cli.plan:quality_args', 'measure how well the pages of a document can be read'),
     serve=Entry('cosee.cli.server:serve_args', 'answer programs: JSON over HTTP, and chat as OpenAI has it'),
     mcp=Entry('cosee.cli.server:mcp_args', 'answer assistants that speak the Model Context Protocol'),
-    cache=Entry('cosee.cli.cache:cache_args', 'say what is kept of the pages that were read, or clear it'),
-    tiny=Entry('cosee.cli.tiny:tiny_args', 'train or evaluate a tiny Qwen3-VL')))
+    cache=Entry('cosee.cli.cache:cache_args', 'say what is kept of the pages that were read, or clear it')))
 
 # %% ../../nbs/cli/03_entry.ipynb #3b2f6a11
 RENAMED = dict(   # a command that is none any more -> what to type
@@ -46,7 +45,7 @@ RENAMED = dict(   # a command that is none any more -> what to type
     replay='cosee report RUN --episode SAMPLE',
     export='cosee report RUN -o answers.csv', submit='cosee report RUN --format submission --method M',
     merge='cosee report DIR --format records -o FOLDER', pack='cosee report RUN... -o FILE.pack',
-    study='cosee report RUN...')
+    study='cosee report RUN...', tiny='python examples/tiny_qwen3vl/train.py')
 
 # %% ../../nbs/cli/03_entry.ipynb #a5828fa4
 def _add_arguments(name: str, parser: argparse.ArgumentParser):
