@@ -270,7 +270,7 @@ def test_models_that_cannot_be_loaded(path, tmp_path):
     (tmp_path / 'model.safetensors').write_bytes(b'\0' * 100)
     with pytest.raises(ModelError, match='cannot be loaded.*hf download'): QwenVLClient(str(tmp_path))
     for folder, says in ((tmp_path, 'cannot be loaded'), (tmp_path / 'nowhere', 'no such directory')):
-        with pytest.raises(ModelError, match=f'{says}.*cosee tiny train') as e: QwenVLClient.tiny(folder)
+        with pytest.raises(ModelError, match=f'{says}.*tiny_qwen3vl/train.py') as e: QwenVLClient.tiny(folder)
         assert 'hf download' not in str(e.value)
 
 @pytest.mark.parametrize('dtype', ['bfloat16', 'float16'])

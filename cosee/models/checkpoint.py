@@ -265,7 +265,7 @@ def processor_name() -> str:
 def computes_bfloat16(
     device: str # 'cpu', 'cuda', ...
 ) -> bool:
-    "Does a device have instructions for bfloat16?"
+    "Say whether a device has instructions for bfloat16."
     import torch
     if device.startswith('cuda'): return torch.cuda.is_bf16_supported(including_emulation=False)
     if device != 'cpu': return True
