@@ -21,6 +21,9 @@ from collections import Counter
 from episode import keeping_tokens, page
 from processor import machine
 
+METHODS = ('direct', 'cot', 'self_consistency', 'chat', 'single_board', 'cosee_light',
+           dict(type='cosee', name='cosee_sequential', max_steps=2),
+           dict(type='cosee', name='cosee_parallel', max_steps=2, order='parallel'), 'cosee_tools')
 WAYS = ('one', 'forced', 'lookup', 'all')
 WIDTHS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256
 
@@ -144,7 +147,6 @@ def main():
     args = p.parse_args()
     import torch
     from transformers.utils import logging
-    from cosee.tiny.evaluation import METHODS_CONFIG
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -152,7 +154,7 @@ def main():
         client = wide_client(folder)
         costs, plain = pass_costs(client, args.repeat), nothing_repeats(client, args.new)
     rows = []
-    for method in METHODS_CONFIG['methods']:
+    for method in METHODS:
         name = method if isinstance(method, str) else method['name']
         if args.methods and name not in args.methods: continue
         rows.append(row(name, record(method, args.questions, 'methods'), costs))

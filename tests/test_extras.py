@@ -78,8 +78,7 @@ def test_the_core_asks_scores_and_shows_without_any_extra(tmp_path):
 
 
 COMMANDS = [("ask {} -q Why? --client tiny", "qwen"), ("ask {} -q Why? --client random", "qwen"),
-            ("ask {} -q Why? --client google --model m", "google"), ("tiny train here", "qwen"),
-            ("tiny evaluate here", "qwen"), ("mcp {}", "mcp")]
+            ("ask {} -q Why? --client google --model m", "google"), ("mcp {}", "mcp")]
 
 
 def test_commands_that_need_more_say_so(tmp_path):

@@ -262,7 +262,8 @@ def test_no_older_python_would_do():
 def undeclared(modules, declared):
     "Modules that no declared distribution brings."
     owners, tops = OWNERS, {m.partition(".")[0] for m in modules}
-    foreign = tops - set(sys.stdlib_module_names) - {"cosee", "", "golden", *(p.stem for p in ROOT.glob("t*/*.py"))}
+    scripts = {p.stem for folder in ("t*", "examples/*") for p in ROOT.glob(f"{folder}/*.py")}
+    foreign = tops - set(sys.stdlib_module_names) - {"cosee", "", "golden", *scripts}
     return {m for m in foreign if not {distribution(d) for d in owners.get(m, [m])} & declared}
 
 

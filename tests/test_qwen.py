@@ -270,7 +270,7 @@ def test_models_that_cannot_be_loaded(path, tmp_path):
     (tmp_path / 'model.safetensors').write_bytes(b'\0' * 100)
     with pytest.raises(ModelError, match='cannot be loaded.*hf download'): QwenVLClient(str(tmp_path))
     for folder, says in ((tmp_path, 'cannot be loaded'), (tmp_path / 'nowhere', 'no such directory')):
-        with pytest.raises(ModelError, match=f'{says}.*cosee tiny train') as e: QwenVLClient.tiny(folder)
+        with pytest.raises(ModelError, match=f'{says}.*tiny_qwen3vl/train.py') as e: QwenVLClient.tiny(folder)
         assert 'hf download' not in str(e.value)
 
 @pytest.mark.parametrize('dtype', ['bfloat16', 'float16'])
@@ -284,7 +284,7 @@ def test_half_precision(path, dtype):
 @pytest.mark.parametrize('fast', [True, False])
 def test_who_names_no_format_gets_the_fast_one(tmp_path, monkeypatch, fast):
     from cosee.models import checkpoint
-    monkeypatch.setattr(checkpoint, '_computes_bfloat16', lambda device: fast)
+    monkeypatch.setattr(checkpoint, 'computes_bfloat16', lambda device: fast)
     stored = random_checkpoint(tmp_path, dtype='bfloat16')
     assert QwenVLClient(stored).model.dtype == (torch.bfloat16 if fast else torch.float32)
     assert QwenVLClient(stored, dtype='bfloat16').model.dtype == torch.bfloat16

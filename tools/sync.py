@@ -34,7 +34,6 @@ SECTIONS = [
     ("Text memory and tools", ("tools/",)),
     ("Screens and computer use", ("screen/",)),
     ("Plans and image quality", ("planner/",)),
-    ("A tiny model, trained at home", ("tiny/",)),
     ("Servers for people and programs", ("server/",)),
     ("The page in the browser", ("app/",)),
     ("The command line", ("cli/",)),

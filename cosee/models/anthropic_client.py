@@ -29,7 +29,8 @@ class AnthropicVLMClient(RemoteClient):
         body = dict(system=system, stop_sequences=settings.get('stop'),
                     extra_body={**own, **self.backend.extra_body})
         if schema is not None and self.backend.structured != 'none': body.update(_reply_tool(schema))
-        return dict(model=self.backend.model, max_tokens=settings.get('max_new_tokens', 1024), messages=_marked(turns),
+        return dict(model=self.backend.model, max_tokens=settings.get('max_new_tokens', 1024),
+                    messages=_add_cache_mark(turns),
                     **{k: v for k, v in body.items() if v})
 
     def _read(self, answer: Any, messages: list[Message], turns: list[Turn],
@@ -54,7 +55,7 @@ def _reply_tool(schema: Schema) -> dict[str, Any]:
     return dict(tools=[tool], tool_choice=dict(type='tool', name='reply'))
 
 # %% ../../nbs/models/03_anthropic.ipynb #1d9dd5e5
-def _marked(turns: list[Turn]) -> list[dict[str, Any]]:
+def _add_cache_mark(turns: list[Turn]) -> list[dict[str, Any]]:
     "The messages of a request, with a mark behind the last page"
     said = [(role, [_part(p) for p in parts]) for role, parts in turns if role != 'system']
     images = [p for _, parts in said for p in parts if p['type'] == 'image']

@@ -90,7 +90,7 @@ def _explain(e: ValidationError, where: str, model: type[BaseModel]) -> ConfigEr
 
 M = TypeVar('M', bound=BaseModel)
 
-def _made(model: type[M], fields: Fields, where: str) -> M:
+def _validate(model: type[M], fields: Fields, where: str) -> M:
     "An instance of `model`, or a `ConfigError`"
     try: return model(**fields)
     except ValidationError as e: raise _explain(e, where, model) from None
@@ -118,7 +118,7 @@ def make_backend(
     rest = {k: v for k, v in fields.items() if k != 'api_key'}
     if 'key_variable' in rest: raise ConfigError(f'{where}: key_variable is not a field; write api_key: ${{NAME}}')
     key = _key(fields['api_key'], env, where) if fields.get('api_key') is not None else {}
-    return _made(Backend, fill_all(rest, env, where) | key, where)
+    return _validate(Backend, fill_all(rest, env, where) | key, where)
 
 # %% ../../nbs/models/00_backends.ipynb #f113735d
 def with_key(
@@ -231,7 +231,7 @@ def parse_config(
     entries: dict[str, Fields] = {}
     for name, fields in named.items(): entries |= _entries(name, fields, f'{source}: backends.{name}')
     where = f'{source}: planner'
-    planner = _made(PlannerConfig, fill_all(raw.get('planner') or {}, env, where), where)
+    planner = _validate(PlannerConfig, fill_all(raw.get('planner') or {}, env, where), where)
     config = Config(source=source, entries=entries, planner=planner, client=client)
     config._env.update(env)
     config._check()

@@ -45,7 +45,7 @@ class _Beginning:
     boundaries: tuple[Boundary, ...]  # up to the end of each picture
     whose: str = ''                   # the model that read it, where tokens are not all of one
 
-def _known(p: Prompt, before: _Beginning) -> int:
+def _shared_length(p: Prompt, before: _Beginning) -> int:
     "How many tokens at the beginning of `p` stand at the beginning of an earlier prompt too"
     pictures = shared_length(p.boundaries, before.boundaries)
     start, end = p.ends[pictures - 1] if pictures else 0, len(p.ids)
@@ -62,7 +62,7 @@ class Account:
         p: Prompt # with its boundaries
     ) -> int:
         "How many of its tokens the episode has sent before."
-        return min(max((_known(p, before) for before in self.sent), default=0), len(p.ids) - 1)
+        return min(max((_shared_length(p, before) for before in self.sent), default=0), len(p.ids) - 1)
 
     def booked(self,
         calls: Calls,           # of the episode

@@ -15,7 +15,7 @@ from ..utils.registry import need
 
 # %% auto #0
 __all__ = ['LOCAL', 'GET_WEIGHTS', 'QWEN', 'ModelError', 'stored_config', 'check_model_path', 'whole_model', 'stored_tensors',
-           'needed_bytes', 'free_bytes', 'processor_name', 'suited_dtype', 'load_model']
+           'needed_bytes', 'free_bytes', 'processor_name', 'computes_bfloat16', 'suited_dtype', 'load_model']
 
 # %% ../../nbs/local/01_checkpoint.ipynb #e3c5cade
 if TYPE_CHECKING: import torch
@@ -69,7 +69,7 @@ def _kind_wrong(folder: Path, kinds: Container[str]) -> str:
         'which needs code of its own, and that is never run' if own else
         'which is no vision-language model that this version of transformers knows')
 
-def _wrong(folder: Path, kinds: Container[str]) -> str:
+def _find_fault(folder: Path, kinds: Container[str]) -> str:
     "What is wrong with a model directory, or ''"
     if not folder.exists(): return 'no such directory (a model is loaded from disk, never by its name on a hub)'
     if not folder.is_dir(): return 'is a file; give the directory that holds config.json and the weights'
@@ -85,7 +85,7 @@ def check_model_path(
 ) -> Path:                        # the same
     "Raise `ModelError` unless `model_path` holds configuration, tokenizer, image processor and all weights."
     folder = Path(model_path).expanduser()
-    problem = _wrong(folder, kinds)
+    problem = _find_fault(folder, kinds)
     if problem: raise ModelError(f'{model_path}: {problem}; {get.format(model_path)}')
     return folder
 
@@ -118,7 +118,7 @@ def _device(name: Union[str, torch.device]) -> Union[Literal['auto'], torch.devi
 # %% ../../nbs/local/01_checkpoint.ipynb #73642535
 _EYES = 'visual', 'vision_tower', 'vision_model', 'multi_modal_projector', 'connector', 'aligner'   # stay precise
 
-def _quantised(load_in_8bit: bool, load_in_4bit: bool, dtype: Union[Literal['auto'], torch.dtype]):
+def _quantization_config(load_in_8bit: bool, load_in_4bit: bool, dtype: Union[Literal['auto'], torch.dtype]):
     "The `BitsAndBytesConfig` asked for, or None; both at once, or no bitsandbytes, raises `ModelError`"
     if not (load_in_8bit or load_in_4bit): return None
     if load_in_8bit and load_in_4bit: raise ModelError('load_in_8bit and load_in_4bit exclude each other; choose one')
@@ -157,7 +157,7 @@ def _quiet() -> Iterator[None]:
 # %% ../../nbs/local/01_checkpoint.ipynb #2129b416
 _WRONG = dict(missing_keys='missing', unexpected_keys='unexpected', mismatched_keys='of another shape')
 
-def _some(names: list[str], most: int = 3) -> str:
+def _name_some(names: list[str], most: int = 3) -> str:
     "The first of some names, and how many more there are"
     return ', '.join(names[:most]) + (f' and {len(names) - most:,} more' if names[most:] else '')
 
@@ -166,7 +166,7 @@ def _tensors_wrong(
 ) -> str:                    # such as 'missing: a, b and 3 more'; '' if nothing is wrong
     "What is wrong with the tensors of a checkpoint, by name."
     names = {k: sorted(str(key if isinstance(key, str) else key[0]) for key in found.get(k, ())) for k in _WRONG}
-    return '; '.join(f'{word}: {_some(names[k])}' for k, word in _WRONG.items() if names[k])
+    return '; '.join(f'{word}: {_name_some(names[k])}' for k, word in _WRONG.items() if names[k])
 
 # %% ../../nbs/local/01_checkpoint.ipynb #a40a4577
 def _is_odd(tensor: torch.Tensor) -> bool:
@@ -180,7 +180,7 @@ def _not_numbers(
 ) -> str:                                       # such as 'NaN or infinity in: a, b and 3 more'; '' if there is none
     "Which tensors hold NaN or infinity, by name."
     odd = [name for name, tensor in tensors if _is_odd(tensor)]
-    return f'NaN or infinity in: {_some(odd)}' if odd else ''
+    return f'NaN or infinity in: {_name_some(odd)}' if odd else ''
 
 # %% ../../nbs/local/01_checkpoint.ipynb #9179cf95
 def whole_model(
@@ -262,10 +262,10 @@ def processor_name() -> str:
 
 # %% ../../nbs/local/01_checkpoint.ipynb #6a1f0b32
 @cache
-def _computes_bfloat16(
+def computes_bfloat16(
     device: str # 'cpu', 'cuda', ...
 ) -> bool:
-    "Does a device have instructions for bfloat16?"
+    "Say whether a device has instructions for bfloat16."
     import torch
     if device.startswith('cuda'): return torch.cuda.is_bf16_supported(including_emulation=False)
     if device != 'cpu': return True
@@ -281,7 +281,7 @@ def suited_dtype(
     try: stored = stored_tensors(folder)
     except ModelError: return 'auto'   # loading tells what is wrong
     if device == 'auto': device = 'cuda' if torch.cuda.is_available() else 'cpu'
-    slow = stored['F16'] * (str(device) == 'cpu') + stored['BF16'] * (not _computes_bfloat16(str(device)))
+    slow = stored['F16'] * (str(device) == 'cpu') + stored['BF16'] * (not computes_bfloat16(str(device)))
     return torch.float32 if slow > stored.total() / 2 else 'auto'
 
 # %% ../../nbs/local/01_checkpoint.ipynb #31106987
@@ -305,7 +305,7 @@ def load_model(
     folder, where, numbers = check_model_path(model_path, get, kinds), _device(device), _dtype(dtype)
     if numbers == 'auto': numbers = suited_dtype(folder, where)
     _check_room(folder, where, numbers, 8 if load_in_8bit else 4 if load_in_4bit else None)
-    quant = _quantised(load_in_8bit, load_in_4bit, numbers)
+    quant = _quantization_config(load_in_8bit, load_in_4bit, numbers)
     place = dict(device_map='auto' if where == 'auto' else {'': where}) if quant or where == 'auto' else {}
     if quant: _hush_layers()
     try: model, processor = _from_disk(folder, dtype=numbers, quantization_config=quant, **place)

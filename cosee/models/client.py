@@ -521,7 +521,7 @@ class GenerateClient(VLMClient):
             said: Params = dict(prompt='\n\n'.join(request_texts(request)), image=shown)
         elif request.messages: said = dict(images=images, question='\n\n'.join(request_texts(request)))
         else:
-            told = [_named(pages), request.page_note, request.context, request.instruction,
+            told = [_page_numbers_note(pages), request.page_note, request.context, request.instruction,
                     *(t.text for t in request.turns)]
             said = dict(images=images, question=request.question or '', board_text=request.board or None,
                         role_prompt='\n'.join(filter(None, told)) or None)
@@ -549,13 +549,13 @@ def _has_generate_alone(model: Any) -> bool:
     "Is there nothing of a client in it but its own `generate`?"
     return all(getattr(type(model), f, None) is getattr(VLMClient, f) for f in ('send', 'send_many', '_respond_many'))
 
-def _named(pages: Sequence[PageInput]) -> str:
+def _page_numbers_note(pages: Sequence[PageInput]) -> str:
     "What a model that numbers no pages has to be told of them"
     numbers = [str(p.number) for p in pages if p.number is not None]
     return f"The pictures are, in this order, pages {', '.join(numbers)}." if numbers else ''
 
 @lru_cache(256)
-def _responds(kind: type) -> bool:
+def _is_asked_by_respond(kind: type) -> bool:
     "Is a class asked by `respond`, whose `generate` leads there too?"
     return issubclass(kind, VLMClient) and getattr(kind.generate, 'asks_respond', False)
 
@@ -563,7 +563,7 @@ def as_client(
     model: Any    # a client, or an object with `generate`
 ) -> VLMClient:
     "`model` as a client that can be asked by `respond`; one that has no `generate` raises TypeError."
-    return model if _responds(type(model)) and 'generate' not in vars(model) else GenerateClient(model)
+    return model if _is_asked_by_respond(type(model)) and 'generate' not in vars(model) else GenerateClient(model)
 
 # %% ../../nbs/models/16_adapter.ipynb #abb19ede
 def thought_tokens(

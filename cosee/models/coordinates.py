@@ -52,7 +52,7 @@ class Numbers:
     ) -> Optional[list[int]]:      # None for what is no place
         "A place in thousandths."
         size = self.size(page)
-        shares = None if size is None else _shares(place, size)
+        shares = None if size is None else _to_unit_box(place, size)
         if shares is None: return None
         found = thousandths(shares)
         thin = len(found) == 4 and (found[0] == found[2] or found[1] == found[3])
@@ -113,7 +113,7 @@ def in_pixels(
     return Numbers('in pixels of the picture, whole numbers', None, sides)
 
 # %% ../../nbs/local/03_coordinates.ipynb #9ebc4a27
-def _shares(place: Any, size: Size) -> Optional[list[float]]:
+def _to_unit_box(place: Any, size: Size) -> Optional[list[float]]:
     "A place in 0-1; None for what is none"
     if not isinstance(place, (list, tuple)) or len(place) not in (2, 4): return None
     try: values = [float(v) for v in place]
@@ -137,17 +137,18 @@ def _page(said: Any) -> Optional[int]:
     found = re.search(r'\d{1,9}', str(said)[:40])
     return int(found[0]) if found else None
 
-def _changed(x: Any, change: Change, page: Optional[int] = None) -> Any:
+def _map_places(x: Any, change: Change, page: Optional[int] = None) -> Any:
     "`x` with every place in it changed"
-    if isinstance(x, list): return [_changed(v, change, page) for v in x]
+    if isinstance(x, list): return [_map_places(v, change, page) for v in x]
     if not isinstance(x, dict): return x
     page = _page(x.get('page')) or page
-    return {k: change(v, page) if k in _PLACES and v is not None else _changed(v, change, page) for k, v in x.items()}
+    return {k: change(v, page) if k in _PLACES and v is not None else _map_places(v, change, page)
+            for k, v in x.items()}
 
 def _with_places(text: str, change: Change) -> str:
     "`text` with every place in its JSON changed; all else stays as it is"
     for start, end, found in reversed([*scan_json(text)]):
-        if (new := _changed(found, change)) == found: continue
+        if (new := _map_places(found, change)) == found: continue
         wide = '": ' in text[start:end]
         said = json.dumps(new, ensure_ascii=False, separators=(', ', ': ') if wide else (',', ':'))
         text = text[:start] + said + text[end:]

@@ -166,14 +166,14 @@ class DecodingRow:
         for t in tokens:
             self.out.append(t)
             self.pending.append(t)
-            if not self.draft and (t in self.ends or self._stopped()): self.finish = 'stop'
+            if not self.draft and (t in self.ends or self._has_stop_string()): self.finish = 'stop'
             if self.finish: return
         if self.ids is not None: self.ids = torch.cat([self.ids, self.ids.new_tensor(tokens)])
         if self.draft: return self._think(self.draft)
         if self.state is not None and self.state.done: self.finish = 'length' if self.state.closed else 'stop'
         elif not self.room: self.finish = 'length'
 
-    def _stopped(self) -> bool:
+    def _has_stop_string(self) -> bool:
         "Does a stop string stand in the output?"
         return self.decode is not None and any(x in self.decode(self.out[self.said:]) for x in self.s.stops)
 
@@ -204,7 +204,7 @@ class DecodingRow:
     ):
         "Write on: one token by choice and, with a grammar, those that follow from it."
         def choose(scores: torch.Tensor) -> int: return pick(scores, self.ids, self.steps, self.source)
-        if self.draft: logits = _without(logits, self.ends)
+        if self.draft: logits = _mask_tokens(logits, self.ends)
         self.take([choose(logits)] if self.state is None else self.state.step(logits, choose, self.fast_forward))
 
     def follow(self,
@@ -221,7 +221,7 @@ class DecodingRow:
         self.at += came
 
 # %% ../../nbs/local/08_decoding.ipynb #b710ec19
-def _without(logits: torch.Tensor, tokens: set[int]) -> torch.Tensor:
+def _mask_tokens(logits: torch.Tensor, tokens: set[int]) -> torch.Tensor:
     "Logits under which none of `tokens` is chosen"
     import torch
     return logits.index_fill(0, torch.tensor([t for t in tokens if t < len(logits)], dtype=torch.long,
@@ -245,7 +245,7 @@ class Continuation(Protocol):
         ...
 
 # %% ../../nbs/local/08_decoding.ipynb #37d113b7
-def _advance(model, cache: Continuation, rows: list[DecodingRow], drafts: list[Draft]) -> torch.Tensor:
+def _forward(model, cache: Continuation, rows: list[DecodingRow], drafts: list[Draft]) -> torch.Tensor:
     "One forward pass over what each row has pending and may write next; returns its logits"
     tokens = [r.pending + d.tokens for r, d in zip(rows, drafts, strict=True)]
     keep = 1 + max(len(d.tokens) for d in drafts)
@@ -258,7 +258,7 @@ def _further(model, cache: Continuation, rows: list[DecodingRow], lookup: Option
     from cosee.models.prompt_lookup import Draft
     drafts = lookup.drafts(rows) if lookup else [Draft()] * len(rows)
     width = max(len(r.pending) + len(d.tokens) for r, d in zip(rows, drafts, strict=True))
-    def run() -> torch.Tensor: return _advance(model, cache, rows, drafts)
+    def run() -> torch.Tensor: return _forward(model, cache, rows, drafts)
     logits = lookup.timed(len(rows) * width, run) if lookup else run()
     for row, scores, d in zip(rows, logits, drafts, strict=True): row.follow(scores[-len(d.tokens) - 1:], d.tokens)
     if lookup: lookup.learn(rows, drafts)

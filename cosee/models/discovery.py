@@ -105,7 +105,7 @@ def _text(x: Any) -> str:
     return x if isinstance(x, str) and len(x) <= 300 and x.isprintable() else ''
 
 # %% ../../nbs/models/19_discovery.ipynb #d15c0010
-def _served(server: str, root: str, model: Any, sees: Optional[bool] = None, **found) -> Iterator[FoundModel]:
+def _models(server: str, root: str, model: Any, sees: Optional[bool] = None, **found) -> Iterator[FoundModel]:
     "A model of a server; nothing for a name that is none, or for what is no model to ask"
     if not _text(model) or _NO_CHAT.search(model): return
     title, address = _SERVERS[server], urlsplit(root).netloc
@@ -127,12 +127,12 @@ def _of_llama_server(root: str, listed: Any) -> list[FoundModel]:
         size = _number(meta.get('size')) if isinstance(meta, dict) else 0
         sees = 'multimodal' in told or 'vision' in told if isinstance(told, list) else None
         context = _number(meta.get('n_ctx')) if isinstance(meta, dict) else 0
-        found += _served('llama-server', root, m.get('id'), sees, loaded=True, size=size, context=context or None)
+        found += _models('llama-server', root, m.get('id'), sees, loaded=True, size=size, context=context or None)
     return found
 
 def _of_vllm(root: str, listed: Any) -> list[FoundModel]:
     "The models of vLLM"
-    return [f for m in _list(listed, 'data') for f in _served('vllm', root, m.get('id'), loaded=True,
+    return [f for m in _list(listed, 'data') for f in _models('vllm', root, m.get('id'), loaded=True,
                                                               context=_number(m.get('max_model_len')) or None)]
 
 def _of_lmstudio(root: str, until: float) -> list[FoundModel]:
@@ -142,34 +142,34 @@ def _of_lmstudio(root: str, until: float) -> list[FoundModel]:
         if m.get('type') not in ('llm', 'vlm'): continue
         can, there = m.get('capabilities'), m.get('loaded_instances')
         sees = bool(can.get('vision')) if isinstance(can, dict) else None
-        found += _served('lmstudio', root, m.get('key'), sees, loaded=bool(there), size=_number(m.get('size_bytes')))
+        found += _models('lmstudio', root, m.get('key'), sees, loaded=bool(there), size=_number(m.get('size_bytes')))
     if found: return found
     for m in _list(_get(root, '/api/v0/models', until), 'data'):
         if m.get('type') not in ('llm', 'vlm'): continue
-        found += _served('lmstudio', root, m.get('id'), m['type'] == 'vlm', loaded=m.get('state') == 'loaded')
+        found += _models('lmstudio', root, m.get('id'), m['type'] == 'vlm', loaded=m.get('state') == 'loaded')
     return found
 
 # %% ../../nbs/models/19_discovery.ipynb #d15c0012
 def _of_ollama(root: str, until: float) -> Iterator[list[FoundModel]]:
     "The models of Ollama, again and again with more known of them"
-    rows = [m for m in _list(_get(root, '/api/tags', until), 'models') if not _elsewhere(m)]
+    rows = [m for m in _list(_get(root, '/api/tags', until), 'models') if not _is_remote(m)]
     running: list[Any] = _list(_get(root, '/api/ps', until), 'models')
     context = {_text(m.get('name')): _number(m.get('context_length')) or None for m in running}
-    found = [f for m in rows for f in _served('ollama', root, m.get('name'), loaded=_text(m.get('name')) in context,
+    found = [f for m in rows for f in _models('ollama', root, m.get('name'), loaded=_text(m.get('name')) in context,
                                               size=_number(m.get('size')), context=context.get(_text(m.get('name'))))]
     yield found
     for i, f in enumerate(found):
         can = _get(root, '/api/show', until, dict(model=f.backend.model))
         can = can.get('capabilities') if isinstance(can, dict) else None
-        if isinstance(can, list): found[i] = _able(f, can)
+        if isinstance(can, list): found[i] = _check_capabilities(f, can)
     yield [f for f in found if f]
 
-def _elsewhere(row: dict[str, Any]) -> bool:
+def _is_remote(row: dict[str, Any]) -> bool:
     "Does Ollama pass this model on to another machine?"
     remote = row.get('remote_host') or row.get('remote_model')
     return bool(remote or re.search(r'[:-]cloud$', str(row.get('name'))))
 
-def _able(found: FoundModel, can: list[Any]) -> Any:
+def _check_capabilities(found: FoundModel, can: list[Any]) -> Any:
     "A model as its capabilities say; None for one that does not write"
     if 'completion' not in can: return None
     backend = found.backend.model_copy(update=dict(images='vision' in can))
@@ -189,7 +189,7 @@ def _models_at(root: str, until: float, keep: Callable[[list[FoundModel]], None]
         if known: keep(known)
         else: break
     else: return
-    keep([f for m in rows for f in _served('server', root, m.get('id'))])
+    keep([f for m in rows for f in _models('server', root, m.get('id'))])
 
 def find_servers(
     addresses: Optional[Sequence[str]] = None, # HOST:PORT, or addresses with http://; None: `server_addresses()`

@@ -126,7 +126,7 @@ class GgufClient(VLMClient):
         pages = [page_image(b, min(least, most), most) for b in blocks]
         return [_told(m, self._steering) for m in template_messages(messages, self.page_labels)], pages
 
-    def _templated(self, told: list[Told]) -> str:
+    def _apply_template(self, told: list[Told]) -> str:
         "Messages in the model's template"
         return self._post('/apply-template', dict(messages=told, **self._quiet))['prompt']
 
@@ -134,7 +134,7 @@ class GgufClient(VLMClient):
         messages: list[Message] # chat messages
     ) -> str:
         "What the model reads: the messages in its own template; raises ImagesRefused where it cannot see a page."
-        return self._templated(self._told(messages, {})[0])
+        return self._apply_template(self._told(messages, {})[0])
 
     def _tokens(self, text: str, first: bool = False) -> list[int]:
         "The tokens of a piece of a prompt; of short ones, such as stand between pages, they are kept"
@@ -145,7 +145,7 @@ class GgufClient(VLMClient):
 
     def _ids(self, told: list[Told], pages: list[Page]) -> list[int]:
         "The tokens that the model reads; each of the page at place i is -1 - i"
-        pieces = self._templated(told).split(self._marker) if pages else [self._templated(told)]
+        pieces = self._apply_template(told).split(self._marker) if pages else [self._apply_template(told)]
         if len(pieces) != len(pages) + 1:
             raise RequestError(f'{self.name}: its chat template shows {len(pieces) - 1} of {len(pages)} pages')
         ids = [*self._tokens(pieces[0], True)]
@@ -189,7 +189,7 @@ class GgufClient(VLMClient):
         if self.projector: return _grammar(json.dumps({**bounded(schema), **_DENSE}))
         return _grammar(json.dumps({**schema, **_COMPACT}))
 
-    def _heard(self, body: dict[str, Any], heard: _Listener) -> Any:
+    def _check_answer(self, body: dict[str, Any], heard: _Listener) -> Any:
         "The engine's answer where it is an error; it works in a thread, so that whoever waits can be interrupted"
         with ThreadPoolExecutor(1) as pool:
             answer = pool.submit(self._server.handle_chat_completions, body, heard)
@@ -206,8 +206,8 @@ class GgufClient(VLMClient):
         body = self._body(told, schema, params, len(ids))
         if pages:
             drawn = [_png(image, size) for image, size in pages]
-            body['messages'], ids = _shown(told, drawn), _by_content(ids, drawn)
-        failed = self._heard(body, heard)
+            body['messages'], ids = _insert_pages(told, drawn), _by_content(ids, drawn)
+        failed = self._check_answer(body, heard)
         if heard.raised is not None: raise heard.raised
         if isinstance(failed, dict) and 'error' in failed:
             raise ServerError(f"{self.name}: {failed['error'].get('message')}")
@@ -219,14 +219,14 @@ class GgufClient(VLMClient):
         usage = replace(_usage(ids), cached_tokens=cached,
                         completion_tokens=used.get('completion_tokens', len(heard.parts)))
         finish = 'length' if heard.cut or heard.finish == 'length' else 'stop'
-        if finish == 'stop' and schema is not None and (wrong := _unlike(text, schema)):
+        if finish == 'stop' and schema is not None and (wrong := _find_mismatch(text, schema)):
             raise ResponseParseError(f'{self.name}: the reply does not follow its schema ({wrong}): the engine has '
                                      'dropped its grammar, or a stop text cut it off', text, usage)
         reply = Reply(text=text, raw='\n'.join(map(_words, told)) + text, usage=usage, finish_reason=finish,
                       logprobs=heard.logprobs)
         return reply, ids
 
-    def _booked(self, reply: Reply, ids: list[int]) -> Reply:
+    def _book_reply(self, reply: Reply, ids: list[int]) -> Reply:
         "A reply on the account of its episode, where one is kept"
         account = this_account()
         if account is None: return reply
@@ -234,7 +234,7 @@ class GgufClient(VLMClient):
         return replace(reply, usage=replace(reply.usage, cached_tokens=cached))
 
     def send(self, messages: list[Message], schema: Optional[Schema] = None, **settings) -> Reply:
-        return self._booked(*self._reply(messages, schema, cut_check(), **settings))
+        return self._book_reply(*self._reply(messages, schema, cut_check(), **settings))
 
     def send_many(self, batch: Sequence[Rendered]) -> list[Outcome]:
         over = cut_check()
@@ -243,7 +243,7 @@ class GgufClient(VLMClient):
             except Exception as e: return e
         with ThreadPoolExecutor(max(1, min(self.slots, len(batch)))) as pool:
             outcomes = list(pool.map(attempt, batch))
-        return [o if isinstance(o, Exception) else self._booked(*o) for o in outcomes]
+        return [o if isinstance(o, Exception) else self._book_reply(*o) for o in outcomes]
 
 # %% ../../nbs/models/12_gguf.ipynb #67f78901
 Told = dict[str, Any]             # a message for the engine's template: role, and a text or a list of texts and pages
@@ -253,7 +253,7 @@ def _steering(tokens: Iterable[str]) -> re.Pattern[str]:
     "Finds any of these tokens"
     return re.compile('|'.join(map(re.escape, sorted(tokens, key=len, reverse=True))) or '(?!)')
 
-def _broken(text: str, steering: re.Pattern[str]) -> str:
+def _break_tokens(text: str, steering: re.Pattern[str]) -> str:
     "A text in which no token steers: the first character of each stands apart"
     while steering.search(text): text = steering.sub(lambda m: f'{m[0][0]} {m[0][1:]}', text)
     return text
@@ -263,9 +263,9 @@ def _told(message: dict[str, Any], steering: re.Pattern[str]) -> Told:
     parts = []
     for kind, blocks in groupby(message['content'], lambda b: b['type']):
         if kind == 'image': parts += [dict(type='image_url', image_url=dict(url=_URL)) for _ in blocks]
-        else: parts.append(dict(type='text', text=_broken(''.join(b['text'] for b in blocks), steering)))
+        else: parts.append(dict(type='text', text=_break_tokens(''.join(b['text'] for b in blocks), steering)))
     alone = all(p['type'] == 'text' for p in parts)
-    return dict(role=_broken(message['role'], steering), content=_words(dict(content=parts)) if alone else parts)
+    return dict(role=_break_tokens(message['role'], steering), content=_words(dict(content=parts)) if alone else parts)
 
 def _words(told: Told) -> str:
     "The text of a message"
@@ -288,7 +288,7 @@ def _png(image: Image, size: Size) -> bytes:
     image.save(out, 'PNG', compress_level=1)
     return out.getvalue()
 
-def _shown(told: list[Told], drawn: list[bytes]) -> list[Told]:
+def _insert_pages(told: list[Told], drawn: list[bytes]) -> list[Told]:
     "Messages with the pages themselves"
     left = iter(drawn)
     def part(p: dict[str, Any]) -> dict[str, Any]:
@@ -324,7 +324,7 @@ def _grammar(source: str) -> str:
     check_schema(json.loads(source))
     return llama.json_schema_to_grammar(source)
 
-def _unlike(text: str, schema: Schema) -> str:
+def _find_mismatch(text: str, schema: Schema) -> str:
     "What in a reply is unlike its schema; '' if nothing. Libraries differ on steps of numbers and patterns"
     from jsonschema import Draft202012Validator, validators
     free: Any = lambda *_: ()

@@ -30,7 +30,7 @@ _PARTS = {'input_layernorm': 'attn_norm', 'post_attention_layernorm': 'ffn_norm'
           'attn.qkv': 'attn_qkv', 'attn.proj': 'attn_out', 'mlp.linear_fc1': 'ffn_up', 'mlp.linear_fc2': 'ffn_down',
           'norm': 'norm', 'linear_fc1': 'fc1', 'linear_fc2': 'fc2'}
 
-def _named(name: str, deep: list[int]) -> str:
+def _gguf_name(name: str, deep: list[int]) -> str:
     "What GGUF calls a tensor; `deep`: the layers whose outputs go into the language model"
     stem, _, end = name.removeprefix('model.').rpartition('.')
     if stem in _WHOLE: return f'{_WHOLE[stem]}.{end}'
@@ -45,7 +45,7 @@ def _tensors(folder: Path, deep: list[int]) -> Iterator[tuple[str, 'np.ndarray']
     for path in sorted(folder.glob('*.safetensors')):
         with safe_open(path, 'pt') as file:
             for name in file.keys():   # noqa: SIM118
-                told, numbers = _named(name, deep), file.get_tensor(name).float().numpy()
+                told, numbers = _gguf_name(name, deep), file.get_tensor(name).float().numpy()
                 if told != 'v.patch_embd.weight': yield told, numbers
                 else: yield from ((told, numbers[:, :, 0]), (f'{told}.1', numbers[:, :, 1]))
 

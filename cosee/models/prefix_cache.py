@@ -238,7 +238,7 @@ def copy_suffix(
     return [(layer.keys[kept].clone(), layer.values[kept].clone()) for layer in cache.layers]
 
 # %% ../../nbs/local/07_prefix_cache.ipynb #3cfa7325
-def _seen(features: Sequence[Features]) -> dict[str, Any]:
+def _join_features(features: Sequence[Features]) -> dict[str, Any]:
     "The features of several pictures, as the model takes them instead of pixels"
     deep = [tuple(layer) for layer in zip(*(f.deepstack for f in features), strict=True)]
     out: Any = BaseModelOutputWithDeepstackFeatures()
@@ -279,7 +279,7 @@ def _keys_values(model, ids: Tensor, positions: Tensor, kinds: Tensor, features:
     cache: Any = DynamicCache(config=model.config.text_config)
     for i, (k, v) in enumerate(base or []): cache.update(k, v, i)
     model.model(input_ids=ids[None], position_ids=positions[:, None], **holding(model.model, cache),
-                mm_token_type_ids=kinds[None], use_cache=True, **(_seen(features) if features else {}))
+                mm_token_type_ids=kinds[None], use_cache=True, **(_join_features(features) if features else {}))
     return [(layer.keys, layer.values) for layer in cache.layers]
 
 # %% ../../nbs/local/07_prefix_cache.ipynb #a898d19e
@@ -391,9 +391,9 @@ class CopiedRows:
         keep: int = 1            # how many of the last tokens' logits are wanted
     ) -> Tensor:                 # shape (rows, keep, vocabulary)
         "Continue every row; one without new tokens stands where the beginning ends."
-        return torch.stack([self._passed(model, row, new, keep) for row, new in zip(self.rows, tokens, strict=True)])
+        return torch.stack([self._run_rows(model, row, new, keep) for row, new in zip(self.rows, tokens, strict=True)])
 
-    def _passed(self, model, row: Cache, new: list[int], keep: int) -> Tensor:
+    def _run_rows(self, model, row: Cache, new: list[int], keep: int) -> Tensor:
         "The logits of a row's last tokens, shape (keep, vocabulary)"
         if not new and self.prefix.logits is not None: return self.prefix.logits[None]
         _set_shift(model, self.prefix.shift)

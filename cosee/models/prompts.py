@@ -69,7 +69,7 @@ def scaled(
 TemplateBlock = dict[str, str]     # 'type' and, of a text, 'text'
 TemplateMessage = dict[str, Any]   # 'role', and `TemplateBlock`s as 'content'
 
-def _joined(blocks: list[Block], numbers: Iterator[int], labels: bool) -> list[TemplateBlock]:
+def _add_separators(blocks: list[Block], numbers: Iterator[int], labels: bool) -> list[TemplateBlock]:
     "Blocks with separators; before each page the number that it names, or the next of `numbers` while there are any"
     out: list[TemplateBlock] = []
     for b in blocks:
@@ -94,7 +94,7 @@ def template_messages(
     blocks = [checked_blocks(m) for m in messages]
     pages = leading_images(messages)
     numbers = iter(range(1, pages + 1) if pages > 1 else ())
-    return [dict(role=m['role'], content=_joined(bs, numbers, page_labels))
+    return [dict(role=m['role'], content=_add_separators(bs, numbers, page_labels))
             for m, bs in zip(messages, blocks, strict=True)]
 
 # %% ../../nbs/local/05_prompts.ipynb #0c1bdffa
@@ -143,7 +143,7 @@ def _tokens(processor, messages: list[TemplateMessage]) -> list[int]:
         messages, chat_template=processor.chat_template, tokenize=True, add_generation_prompt=True, return_dict=False,
         sanitize_control_tokens=True)
 
-def _spelt_out(short: list[int], pad: int, sizes: list[Size]) -> list[int]:
+def _expand_pads(short: list[int], pad: int, sizes: list[Size]) -> list[int]:
     "Tokens with as many `pad`s for each image as the model sees"
     counts, ids = iter([w * h // 1024 for w, h in sizes]), []
     for t in short: ids += [t] * next(counts) if t == pad else [t]
@@ -162,7 +162,7 @@ def make_prompt(
     pages = [page_image(b, min_pixels, max_pixels)
              for m in messages for b in checked_blocks(m) if b['type'] == 'image']
     sizes, pad = [s for _, s in pages], processor.image_token_id
-    ids = _spelt_out(_tokens(processor, ready), pad, sizes)
+    ids = _expand_pads(_tokens(processor, ready), pad, sizes)
     ends = tuple(i + 1 for i, t in enumerate(ids) if t == processor.vision_end_token_id)
     lead = leading_images(messages)
     starts = tuple(end - 1 - w * h // 1024 for end, (w, h) in zip(ends, sizes, strict=True))
@@ -283,7 +283,7 @@ def picture_tokens(
     return frozenset(t for t in named if isinstance(t, int))
 
 # %% ../../nbs/local/05_prompts.ipynb #9a018506
-def _defused(processor, content: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _defuse_texts(processor, content: list[dict[str, Any]]) -> list[dict[str, Any]]:
     "Blocks whose texts hold no special token"
     names = sorted({t.content for t in processor.tokenizer.added_tokens_decoder.values()}, key=len, reverse=True)
     def plain(text: str) -> str:
@@ -291,12 +291,12 @@ def _defused(processor, content: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return text
     return [b | dict(text=plain(b['text'])) if b['type'] == 'text' else b for b in content]
 
-def _applied(processor, messages: list[dict[str, Any]], variables: dict[str, Any]) -> Any:
+def _run_processor(processor, messages: list[dict[str, Any]], variables: dict[str, Any]) -> Any:
     "The model's inputs; raises ValueError as the processor does"
     how = dict(tokenize=True, add_generation_prompt=True, return_tensors='pt', return_dict=True, **variables)
     try: return processor.apply_chat_template(messages, sanitize_control_tokens=True, **how)
     except (ValueError, NotImplementedError):
-        plain = [m | dict(content=_defused(processor, m['content'])) for m in messages]
+        plain = [m | dict(content=_defuse_texts(processor, m['content'])) for m in messages]
         return processor.apply_chat_template(plain, **how)
 
 # %% ../../nbs/local/05_prompts.ipynb #53a23da7
@@ -324,12 +324,13 @@ def local_prompt(
     rest = iter(images)
     shown = [m | dict(content=[b | dict(image=next(rest)) if b['type'] == 'image' else b for b in m['content']])
              for m in ready]
-    inputs = _applied(processor, shown, variables or {})
-    return _counted(processor, pads, Prompt(ready, images, [im.size for im in images], inputs['input_ids'][0].tolist(),
-                                            pages=leading_images(messages), inputs=inputs, numbers=numbers))
+    inputs = _run_processor(processor, shown, variables or {})
+    prompt = Prompt(ready, images, [im.size for im in images], inputs['input_ids'][0].tolist(),
+                    pages=leading_images(messages), inputs=inputs, numbers=numbers)
+    return _count_tokens(processor, pads, prompt)
 
 # %% ../../nbs/local/05_prompts.ipynb #b3f45639
-def _counted(processor, pads: frozenset[int], p: Prompt) -> Prompt:
+def _count_tokens(processor, pads: frozenset[int], p: Prompt) -> Prompt:
     "`p` with its counts; pictures that left no token raise ValueError"
     places = [i for i, t in enumerate(p.ids) if t in pads]
     if p.images and not places: raise ValueError('the chat template of the checkpoint shows no picture')

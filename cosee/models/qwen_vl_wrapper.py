@@ -12,7 +12,7 @@ __all__ = ['TINY_PIXELS', 'GET_TINY', 'tiny_folder', 'QwenVLClient']
 
 # %% ../../nbs/local/00_local_qwen.ipynb #bd95947a
 TINY_PIXELS = 80 * 32 * 32   # the largest page that a tiny checkpoint is trained on
-GET_TINY = 'without it the checkpoint of the package is taken; `cosee tiny train OUT` writes others to OUT/last'
+GET_TINY = 'without it the checkpoint of the package is taken; examples/tiny_qwen3vl/train.py writes others'
 
 def tiny_folder() -> Path:
     "Where the tiny checkpoint of the package lies."
@@ -40,7 +40,7 @@ class QwenVLClient(TransformersClient):
 
     @classmethod
     def tiny(cls,
-        model_path: Union[str, Path, None] = None, # what `cosee tiny train` wrote; the package's if None
+        model_path: Union[str, Path, None] = None, # what examples/tiny_qwen3vl/train.py wrote; the package's if None
         **options: Any  # of `QwenVLClient`
     ) -> 'QwenVLClient': # named 'tiny'
         "A trained tiny Qwen3-VL; raises `ModelError` where there is none."

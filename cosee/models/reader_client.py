@@ -56,7 +56,7 @@ def _notes(request: Request) -> list[Note]:
     return [Note(id=c['id'], author=c['author'], step=c['step'], page=c['view']['page'], content=c['content'])
             for c in request.notes]
 
-def _allowed(request: Request) -> tuple[str, ...]:
+def _allowed_actions(request: Request) -> tuple[str, ...]:
     "The kinds of action that can be valid: without notes there is nothing to link or to correct"
     return tuple(a for a in request.actions if request.notes or a not in ('LINK', 'REVISE')) or ('INSPECT',)
 
@@ -94,7 +94,7 @@ _LIST = re.compile(r'\b(?:options|choices|choose (?:one )?(?:from|between|among|
 _TAIL = re.compile(r'\n\s*(?:answer|please|choose|select|respond|reply|write)\b[^\n]*\Z', re.I)
 
 # %% ../../nbs/models/24_reader_client.ipynb #895fbfc9
-def _lettered(question: str) -> Optional[_Options]:
+def _read_lettered_options(question: str) -> Optional[_Options]:
     "Options with letters, where they run from A in order"
     marks = list[re.Match[str]]()
     for m in _LETTER.finditer(question):
@@ -105,7 +105,7 @@ def _lettered(question: str) -> Optional[_Options]:
     stem = re.sub(r'\s*\b(?:options|choices)\s*:?\s*\Z', '', question[:marks[0].start()].strip(), flags=re.I)
     return _Options(stem, tuple(texts), tuple(m[1] for m in marks)) if stem and all(texts) else None
 
-def _named(question: str) -> Optional[_Options]:
+def _read_listed_options(question: str) -> Optional[_Options]:
     "Options in a list behind a word that announces them"
     m = _LIST.search(question)
     if m is None or not question[:m.start()].strip(' (.'): return None
@@ -119,7 +119,7 @@ def _read_options(
 ) -> Optional[_Options]: # None where it is open
     "The options of a question."
     question = _TAIL.sub('', question.strip())
-    return _lettered(question) or _named(question)
+    return _read_lettered_options(question) or _read_listed_options(question)
 
 # %% ../../nbs/models/24_reader_client.ipynb #1ea86269
 def _says(option: str, value: str) -> bool:
@@ -175,7 +175,7 @@ def _value_in(question: str, value: str) -> bool:
     key = answer_key(value)
     return len(key) > 1 and re.search(rf'(?<!\w){re.escape(key)}(?!\w)', answer_key(question)) is not None
 
-def _labelled(question: str, found: Candidate) -> bool:
+def _repeats_labels(question: str, found: Candidate) -> bool:
     "Does a question say all labels of a value, and nothing besides labels and value?"
     label = '' if is_sentence(found['fact']) else statement(found).rpartition(': ')[0]
     if not label or not all(_value_in(question, part) for part in label.split(', ')): return False
@@ -193,19 +193,19 @@ _CLAIM = .7   # confidence in a claim whose label and value are compared as they
 # %% ../../nbs/models/24_reader_client.ipynb #ccb59a01
 def _verdict(question: str, found: Sequence[Candidate]) -> Optional[tuple[str, Candidate]]:
     "Yes or no, and the value that settles it"
-    named = [c for c in found if _labelled(question, c)]
+    named = [c for c in found if _repeats_labels(question, c)]
     same = next((c for c in named if _value_in(question, c['answer'])), None)
     if same is not None: return 'Yes', same
     return ('No', named[0]) if named and _other_number(question, named[0]['answer']) else None
 
-def _both_said(doc: Reader, best: Answer) -> bool:
+def _says_both_options(doc: Reader, best: Answer) -> bool:
     "Does the row of a yes or no say the other one too, without a sign for what is ticked?"
     (_, top, _, bottom), page = best['bbox'], doc.pages[best['page'] - 1]
     row = [l['text'] for l in page['lines'] if l['bbox'][1] < (top + bottom) / 2 < l['bbox'][3]]
     words = {answer_key(w) for text in row for w in re.findall(r'[^\W\d_]+', text)} & {*_YES_OR_NO}
     return len(words) > 1 and not any(TICKED in text for text in row)
 
-def _said_plainly(doc: Reader, question: str, best: Answer) -> Optional[Answer]:
+def _find_plain_answer(doc: Reader, question: str, best: Answer) -> Optional[Answer]:
     "The yes or no that the page says: the best answer, or one whose label is in the question"
     if answer_key(best['answer']) in _YES_OR_NO: return best
     found = (c for c in doc.candidates(question, _RANKS) if answer_key(c['answer']) in _YES_OR_NO and c['label'] > .6)
@@ -219,9 +219,9 @@ def _judge_claim(
     "Yes or no, where a printed value settles it."
     best = doc.answer(question)
     if best is None: return _Settled(None, 'No print on the pages speaks of it.')
-    if plain := _said_plainly(doc, question, best):
+    if plain := _find_plain_answer(doc, question, best):
         best = plain
-        if not _both_said(doc, best): return _Settled(best)
+        if not _says_both_options(doc, best): return _Settled(best)
         return _Settled(None, 'The page offers yes and no, and which box is ticked cannot be read.')
     if _OTHERS.search(question): return _Settled(None, 'This takes a comparison, and print alone does not settle it.')
     found = _verdict(question, doc.candidates(question, _RANKS))
@@ -270,7 +270,7 @@ class OcrClient(VLMClient):
         numbers: Optional[Sequence[int]] = None # of these pages in their document; None: 1, 2, 3, ...
     ) -> Reader:     # the document as facts
         "The reader of a document; pages are read once."
-        return self._reader(_placed(self.words.read(images), numbers))
+        return self._reader(_place_pages(self.words.read(images), numbers))
 
     def _reader(self, pages: list[PageText]) -> Reader:
         "The reader of pages, made once"
@@ -285,7 +285,7 @@ class OcrClient(VLMClient):
         request: Request    # what is asked
     ) -> Optional[Answer]:  # however unsure; None where nothing fits
         "The answer itself, for whoever wants no reply."
-        return _found(*self._meant(request))[0]
+        return _find_answer(*self._meant(request))[0]
 
     def _meant(self, request: Request) -> tuple[Reader, str]:
         "Document and question; the record alone that the question names in a batch file"
@@ -301,17 +301,17 @@ class OcrClient(VLMClient):
     def _reply(self, request: Request) -> Reply:
         "An action where one is wanted, or an answer, without a token spent"
         doc, question = self._meant(request)
-        found, why, closed = _found(doc, question)
+        found, why, closed = _find_answer(doc, question)
         if request.task != 'act' or not request.actions: text, value = self._plain(found, why)
         else:
             value = self._act(request, question, doc, found, why, closed)
-            text = _told(value)
+            text = _describe_action(value)
         return Reply(text, raw=f'user\n{question}\nassistant\n{text}', usage=NO_TOKENS, value=value)
 
     def _act(self, request: Request, question: str, doc: Reader, found: Optional[Answer], why: str,
              closed: bool) -> Action:
         "The action of the role whose kinds of action these are"
-        allowed, notes = _allowed(request), _notes(request)
+        allowed, notes = _allowed_actions(request), _notes(request)
         if not {'INSPECT', 'HYPOTHESIZE'} & {*allowed}: return self._link(found, notes, allowed)
         if 'HYPOTHESIZE' not in allowed: return self._scan(doc, question, notes)
         if 'INSPECT' in allowed and 'REVISE' not in allowed: return self._read(found, notes, why)
@@ -339,7 +339,7 @@ class OcrClient(VLMClient):
         best = max(next((f for f in fresh if f), []), key=lambda r: (worth(r), r['tag'] == 'table', -r['page']),
                    default=None)
         nothing = Region(page=1, bbox=(0, 0, 1, 1), content='Nothing more was found in print.', tag='section')
-        best = _surely(doc, best or nothing)
+        best = _to_page_place(doc, best or nothing)
         return _action('INSPECT', content=best['content'], tags=[best['tag']], view=_view(best['page'], best['bbox']))
 
     def _propose(self, found: Answer, notes: list[Note]) -> Action:
@@ -392,12 +392,13 @@ class OcrClient(VLMClient):
         "Correct a note, or propose the answer, or abstain"
         sure = found if found is not None and found['confidence'] >= self.abstain else None
         for note in reversed(notes if 'REVISE' in allowed else []):
-            if any(f"Corrects #{note['id']}:" in n['content'] for n in notes) or not _seen(doc, note['page']): continue
+            is_corrected = any(f"Corrects #{note['id']}:" in n['content'] for n in notes)
+            if is_corrected or not _is_shown(doc, note['page']): continue
             if fact := self.contradiction(doc, note):
                 answer, confidence = (sure['answer'], sure['confidence']) if sure else (NOT_ANSWERABLE, 0.3)
                 return self._revise(note, answer, confidence, f"{_doc_label(fact)}: {fact['value']}",
-                                    _surely(doc, fact))
-            if sure and _unprinted(doc, note):
+                                    _to_page_place(doc, fact))
+            if sure and _is_unprinted(doc, note):
                 return self._revise(note, sure['answer'], sure['confidence'], sure['content'], sure)
         if not sure: return self._abstain(found, why)
         return self._propose(sure, notes)
@@ -411,14 +412,14 @@ class OcrClient(VLMClient):
 # %% ../../nbs/models/24_reader_client.ipynb #dfa4764c
 _UNSEEN = cast(PageText, dict(size=[1, 1], skew=0., lines=[], source='text', turned=0))   # for a page not shown
 
-def _placed(pages: list[PageText], numbers: Optional[Sequence[int]]) -> list[PageText]:
+def _place_pages(pages: list[PageText], numbers: Optional[Sequence[int]]) -> list[PageText]:
     "Pages at the places that their numbers name"
     if numbers is None: return pages
     out = [_UNSEEN] * max(numbers, default=0)
     for number, page in zip(numbers, pages, strict=True): out[number - 1] = page
     return out
 
-def _seen(doc: Reader, number: int) -> bool:
+def _is_shown(doc: Reader, number: int) -> bool:
     "Is the page one of those that are shown?"
     return 0 < number <= len(doc.pages) and doc.pages[number - 1] is not _UNSEEN
 
@@ -434,7 +435,7 @@ def _shown_pages(
 # %% ../../nbs/models/24_reader_client.ipynb #01b62159
 AtPlace = TypeVar('AtPlace', Answer, Region, Fact)   # what stands on a page, in a box
 
-def _surely(doc: Reader, found: AtPlace) -> AtPlace:
+def _to_page_place(doc: Reader, found: AtPlace) -> AtPlace:
     "The same at the place that its page is sure of"
     if not 0 < found['page'] <= len(doc.pages): return found
     return cast(AtPlace, {**found, 'bbox': sure_box(doc.pages[found['page'] - 1], found['bbox'])})
@@ -442,7 +443,7 @@ def _surely(doc: Reader, found: AtPlace) -> AtPlace:
 # %% ../../nbs/models/24_reader_client.ipynb #ecbe5f8e
 _NOTHING = 'Nothing on the pages answers the question.'
 
-def _told(action: Action) -> str:
+def _describe_action(action: Action) -> str:
     "An action in words, for the trace"
     answer, page = action.get('answer'), action.get('view', {}).get('page')
     return (f"{action['action']}{f' (page {page})' if page else ''}: {action['content']}"
@@ -460,12 +461,12 @@ def _unclear_record(doc: Reader, question: str) -> str:
     places = {doc.batch.place_of(c['page']) for c in [*ranked[:1], *(rivals(ranked, TIED) if ranked else [])]}
     return f'{records}, and the question does not say which is meant.' if len(places) > 1 else ''
 
-def _found(doc: Reader, question: str) -> tuple[Optional[Answer], str, bool]:
+def _find_answer(doc: Reader, question: str) -> tuple[Optional[Answer], str, bool]:
     "The answer however unsure, or why there is none, and whether it had to be settled"
     if doc.batch and (why := _unclear_record(doc, question)): return None, why, False
     closed = _settle(doc, question)
     found, why = (doc.answer(question), _NOTHING) if closed is None else (closed.answer, closed.reason or _NOTHING)
-    return found and _surely(doc, found), why, closed is not None
+    return found and _to_page_place(doc, found), why, closed is not None
 
 # %% ../../nbs/models/24_reader_client.ipynb #e2675479
 def _covers(region: Region, found: Candidate) -> bool:
@@ -508,7 +509,7 @@ def _doc_label(
     return ', '.join(names)
 
 # %% ../../nbs/models/24_reader_client.ipynb #6067dab1
-def _unprinted(
+def _is_unprinted(
     doc: Reader, # the document
     note: Note   # a note on the Board
 ) -> bool:       # does it propose an answer that stands on no page?

@@ -116,7 +116,7 @@ def open_local(
     return make(model_path, *args, **options)
 
 # %% ../../nbs/models/08_registry.ipynb #74b34f1f
-def _configured(config: Union[Config, str, Path, dict[str, Any]]) -> Config:
+def _load_config(config: Union[Config, str, Path, dict[str, Any]]) -> Config:
     "The backends of a configuration in any form"
     if isinstance(config, dict): return parse_config(json.dumps(config))
     return config if isinstance(config, Config) else load_config(config)
@@ -135,7 +135,7 @@ def find_backend(
     if api_key and VARIABLE.fullmatch(api_key): fields, api_key = {**fields, 'api_key': api_key}, None
     if not isinstance(backend, Backend):
         if config is None: backend, fields = usual_backend(backend, **fields), {}
-        else: backend = _configured(config).backend(backend)
+        else: backend = _load_config(config).backend(backend)
     if fields: backend = Backend(**{**backend.model_dump(exclude_unset=True), **fields})
     reader = dict(client=backend.transcriber) if isinstance(backend.transcriber, str) else backend.transcriber
     if config is not None and isinstance(reader, dict):   # an id of the same configuration may be meant

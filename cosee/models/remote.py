@@ -99,7 +99,7 @@ def _wait(headers: Any) -> Optional[float]:
     return max(0., found) if math.isfinite(found) else None
 
 # %% ../../nbs/models/01_remote.ipynb #9dbacd95
-def _translated(e: Union[Exception, OutOfBounds], name: str) -> Union[Exception, OutOfBounds]:
+def _translate_error(e: Union[Exception, OutOfBounds], name: str) -> Union[Exception, OutOfBounds]:
     "What an exception of an SDK means to the client `name`: a `VLMClientError`, or `e` itself"
     kinds, status = {c.__name__ for c in type(e).__mro__}, getattr(e, 'status_code', getattr(e, 'code', None))
     text = f'{name}: {redact(str(e))[:400] or type(e).__name__}'
@@ -124,7 +124,7 @@ _REFUSES = re.compile(r'not support|unsupported|unrecogni[sz]ed|unknown|not (per
 _NAMES = dict(schema=r'response_format|json_?schema|structured.output|response_schema|guided|grammar|tool_choice',
               max_new_tokens=r'max_tokens|max_completion_tokens|max_output_tokens', top_logprobs='logprob')
 
-def _refused(e: VLMClientError, settings: Params, schema: Optional[Schema]) -> Optional[str]:
+def _find_refused_setting(e: VLMClientError, settings: Params, schema: Optional[Schema]) -> Optional[str]:
     "The part of a request that a server says it does not take, if it is one that can be left out"
     if isinstance(e, (ImagesRefused, ContextError)): return None
     parts = [*(['schema'] if schema is not None else []), *settings]
@@ -154,7 +154,7 @@ class Encoded:
     def __repr__(self) -> str:
         return f'Encoded({self.media_type}, {self.size[0]}x{self.size[1]}, {len(self.data):,} characters)'
 
-def _saved(im: Image, kind: str, **how) -> bytes:
+def _encode_image(im: Image, kind: str, **how) -> bytes:
     "The bytes of an image file"
     out = io.BytesIO()
     im.save(out, kind, **how)
@@ -172,10 +172,10 @@ def encode_image(
     area = (max_pixels / (im.width * im.height))**.5 if max_pixels else 1
     scale = min(1, max_side / max(im.size), area)
     if scale < 1: im = im.resize((max(1, int(im.width * scale)), max(1, int(im.height * scale))), 3)
-    data = _saved(im, 'PNG')
+    data = _encode_image(im, 'PNG')
     if len(data) <= max_bytes: return Encoded('image/png', base64.b64encode(data).decode(), im.size)
     for quality in (92, 80, 65):
-        data = _saved(im, 'JPEG', quality=quality)
+        data = _encode_image(im, 'JPEG', quality=quality)
         if len(data) <= max_bytes: return Encoded('image/jpeg', base64.b64encode(data).decode(), im.size)
     return encode_image(im, max(16, int(max(im.size) * .7)), max_bytes)
 
@@ -261,18 +261,18 @@ def _strict_ok(s: Any) -> bool:
     return all(_strict_ok([*v.values()] if k in ('properties', '$defs') else v) for k, v in s.items())
 
 # %% ../../nbs/models/01_remote.ipynb #553e0823
-def _known(s: Any, names: bool = False) -> Any:
+def _drop_unknown_words(s: Any, names: bool = False) -> Any:
     "`s` without the words that strict mode does not know; `names`: the keys are names of properties"
-    if isinstance(s, list): return [_known(v) for v in s]
+    if isinstance(s, list): return [_drop_unknown_words(v) for v in s]
     if not isinstance(s, dict): return s
-    return {k: _known(v, k in ('properties', '$defs') and not names)
+    return {k: _drop_unknown_words(v, k in ('properties', '$defs') and not names)
             for k, v in s.items() if names or k not in _UNKNOWN_TO_STRICT}
 
 def strict_schema(
     schema: Schema           # any JSON schema
 ) -> tuple[Schema, bool]:    # schema for the request, can strict mode be asked for?
     "A schema in the form that OpenAI takes."
-    outer = _known(wrapped(schema))
+    outer = _drop_unknown_words(wrapped(schema))
     return outer, _strict_ok(outer)
 
 # %% ../../nbs/models/01_remote.ipynb #d823ff12
@@ -370,7 +370,7 @@ class RemoteClient(VLMClient):
             shape = None if 'schema' in self.refused else schema
             try: return self._send(messages, shape, **sent)
             except (RequestError, ServerError) as e:
-                part = _refused(e, self._settings(sent), shape)
+                part = _find_refused_setting(e, self._settings(sent), shape)
                 if part is None or part in self.refused: raise
                 self._leave_out(part, str(e))
 
@@ -390,25 +390,25 @@ class RemoteClient(VLMClient):
         with self._slots:
             try: answer = within(self.backend.seconds, lambda: self._ask(body))
             except (Exception, OutOfBounds) as e:
-                error = _translated(e, self.name)
+                error = _translate_error(e, self.name)
                 if error is e: raise
                 advice = self._advice() if getattr(e, 'status_code', 0) == 404 and type(error) is RequestError else ''
                 raise (RequestError(f'{error}; {advice}') if advice else error) from None
-        return self._understood(answer, messages, turns, schema)
+        return self._parse_answer(answer, messages, turns, schema)
 
     def _advice(self) -> str:
         "What to do where a server knows no such address or model; '' where nobody can tell"
         return ''
 
-    def _understood(self, answer: Any, messages: list[Message], turns: list[Turn],
-                    schema: Optional[Schema]) -> Reply:
+    def _parse_answer(self, answer: Any, messages: list[Message], turns: list[Turn],
+                      schema: Optional[Schema]) -> Reply:
         "The reply in an answer of any shape"
         try: return self._read(answer, messages, turns, schema)
         except _ODD as e:
             said = ' '.join(str(e).split())[:100]
             raise self._unusable(f'the answer cannot be read ({type(e).__name__}: {said})', answer) from None
 
-    def _timed(self, prompt: Rendered) -> Outcome:
+    def _time_reply(self, prompt: Rendered) -> Outcome:
         "The reply with its own time, or the exception"
         start = time.perf_counter()
         reply = self._attempt(prompt)
@@ -417,7 +417,7 @@ class RemoteClient(VLMClient):
 
     def send_many(self, batch: Sequence[Rendered]) -> list[Outcome]:
         with ThreadPoolExecutor(max(1, min(self.backend.in_flight, len(batch)))) as pool:
-            return list(pool.map(self._timed, batch))
+            return list(pool.map(self._time_reply, batch))
 
     def _usage(self, text: str, messages: list[Message], turns: list[Turn], counts: Counts) -> Usage:
         "The counts of the server, or an estimate"
@@ -447,7 +447,7 @@ class RemoteClient(VLMClient):
         "'' if the server answers, otherwise why it does not; costs nothing."
         try: within(self.backend.seconds, lambda: next(iter(self.sdk.models.list()), None))
         except (Exception, OutOfBounds) as e:
-            error = _translated(e, self.name)
+            error = _translate_error(e, self.name)
             return f'{type(error).__name__}: {str(redact(" ".join(str(error).split())))[:200]}'
         return ''
 

@@ -52,7 +52,7 @@ def _is_page(block: Block) -> bool:
     "Is it a picture that is read?"
     return block['type'] == 'image' and block.get('max_pixels', THUMBNAIL_PIXELS + 1) > THUMBNAIL_PIXELS
 
-def _numbered(messages: list[Message]) -> list[tuple[ImageBlock, int]]:
+def _number_pages(messages: list[Message]) -> list[tuple[ImageBlock, int]]:
     "The pictures that are read, with the numbers of their pages"
     images = [b for m in messages for b in checked_blocks(m) if b['type'] == 'image']
     return [(b, b.get('page', i)) for i, b in enumerate(images, 1) if _is_page(b)]
@@ -99,7 +99,7 @@ class TextClient(VLMClient):
         count = getattr(self.llm, 'count', None)
         return int(cast(Any, count)(text)) if callable(count) else -(-len(text) // 3)
 
-    def _laid_out(self, page: PageText, form: Form) -> tuple[list[list[Cell]], int]:
+    def _lay_out(self, page: PageText, form: Form) -> tuple[list[list[Cell]], int]:
         "The rows of a page and its tokens when all of it is shown; of the latest pages they are kept"
         key = id(page), form
         if (kept := self._layouts.get(key)) is None or kept[0] is not page:
@@ -115,7 +115,7 @@ class TextClient(VLMClient):
         room = min(self.page_tokens, context * 2 // 3 // max(1, len(images))) if context else self.page_tokens
         texts, lines = list[str](), list[Line]()
         for (_, number), page in zip(images, self.words.read([b['image'] for b, _ in images]), strict=True):
-            rows, tokens = self._laid_out(page, form)
+            rows, tokens = self._lay_out(page, form)
             said = write_page(rows, number, form, len(lines) + 1, min(1., room / max(1, tokens)), question)
             texts.append(said.text)
             lines += _surely(page, said.lines)
@@ -126,8 +126,8 @@ class TextClient(VLMClient):
     ) -> Shown:
         "What the model is shown, and the lines that it can point at."
         messages, question = request_messages(request), request.question or ''
-        images = _numbered(messages)
-        if self.keep_images or not images: return self._beside(messages, images, question)
+        images = _number_pages(messages)
+        if self.keep_images or not images: return self._add_page_text(messages, images, question)
         shown = Shown([], [], question, task=request.task, back=_asks_back(request))
         form: Form = self.form or ('plain' if shown.answers or request.task == 'extract' else 'rows')
         texts, lines = self._texts(images, question, form)
@@ -137,9 +137,9 @@ class TextClient(VLMClient):
                                    if b['type'] == 'text' or _is_page(b)]
             if shown.back and m['role'] == 'assistant': blocks = [_as_written(block) for block in blocks]
             out.append(Message(role=m['role'], content=blocks))
-        return shown._replace(messages=[*_before(request, form), *out], lines=lines, form=form)
+        return shown._replace(messages=[*_opening(request, form), *out], lines=lines, form=form)
 
-    def _beside(self, messages: list[Message], images: list[tuple[ImageBlock, int]], question: str) -> Shown:
+    def _add_page_text(self, messages: list[Message], images: list[tuple[ImageBlock, int]], question: str) -> Shown:
         "Messages with page text beside each picture, or as they are"
         texts, lines = self._texts(images, question, 'plain')
         told = iter(texts)
@@ -164,9 +164,9 @@ class TextClient(VLMClient):
 
     def render(self, request: Request) -> Rendered:
         "Messages of text, and a schema that asks for lines."
-        return self._sent(request, self.shown(request))
+        return self._render_text(request, self.shown(request))
 
-    def _sent(self, request: Request, shown: Shown) -> Rendered:
+    def _render_text(self, request: Request, shown: Shown) -> Rendered:
         settings = self._settings(shown, VLMClient.render(self, request).settings)
         return Rendered(shown.messages, self._schema(shown, request.schema), settings)
 
@@ -183,7 +183,7 @@ class TextClient(VLMClient):
         asked = list[Request]()
         for request, s in zip(requests, shown, strict=True):
             if isinstance(s, Exception): continue
-            messages, schema, settings = self._sent(request, s)
+            messages, schema, settings = self._render_text(request, s)
             asked.append(Request(request.task, messages=tuple(messages), schema=schema, settings=settings,
                                  cancelled=request.cancelled))
         replies = iter(ask_many(self.llm, asked))
@@ -193,7 +193,7 @@ class TextClient(VLMClient):
         request: Request # as it would be asked
     ) -> Usage:
         "What the prompt would cost, without asking the model; an empty page stands for one that is not read yet."
-        unread = sum(_is_empty(b['image']) for b, _ in _numbered(request_messages(request)))
+        unread = sum(_is_empty(b['image']) for b, _ in _number_pages(request_messages(request)))
         found = as_client(self.llm).estimate(Request(messages=tuple(self.shown(request).messages)))
         if not unread: return found
         return replace(found, text_tokens=found.text_tokens + unread * self.page_tokens, estimated=True)
@@ -205,7 +205,7 @@ def _surely(page: PageText, lines: list[Line]) -> list[Line]:
     return [replace(line, words=tuple(w._replace(bbox=sure_box(page, w.bbox)) for w in line.words)) for line in lines]
 
 # %% ../../nbs/models/21_text_client.ipynb #86cac074
-def _before(request: Request, form: Form) -> list[Message]:
+def _opening(request: Request, form: Form) -> list[Message]:
     "What stands before the pages"
     task = request.task
     if task == 'extract':
@@ -317,17 +317,17 @@ def with_page_tokens(
     page_tokens: int   # most tokens of a page
 ) -> VLMClient:        # a copy; the client itself where it shows no page text
     "The same client with another bound for the text of a page."
-    return _bounded(client, page_tokens=page_tokens)
+    return _with_bounds(client, page_tokens=page_tokens)
 
-def _bounded(client: VLMClient, **bounds: float) -> VLMClient:
+def _with_bounds(client: VLMClient, **bounds: float) -> VLMClient:
     "A copy with other bounds of page text; the client itself where it shows none"
     made = copy.copy(client)
     if isinstance(client, TextClient): made.__dict__.update(bounds)
     elif isinstance(client, MultimodalClient):
-        inner = {name: cast(TextClient, _bounded(c, **bounds)) for name, c in client._text_clients.items()}
+        inner = {name: cast(TextClient, _with_bounds(c, **bounds)) for name, c in client._text_clients.items()}
         made.__dict__.update(options={**client.options, **bounds}, _text_clients=inner)
     elif isinstance(client, ClientWrapper):
-        inner = _bounded(client.client, **bounds)
+        inner = _with_bounds(client.client, **bounds)
         if inner is client.client: return client
         made.__dict__['client'] = inner
     else: return client

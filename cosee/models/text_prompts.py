@@ -149,7 +149,7 @@ _TURNS = (
                confidence=.8)))
 
 # %% ../../nbs/models/20_text_prompts.ipynb #5827f260
-def _said_in_turn(turn: _Turn, lines: Sequence[Line]) -> str:
+def _dump_action(turn: _Turn, lines: Sequence[Line]) -> str:
     "An action with its fields in the order of the schema"
     line = next(l.id for l in lines if l.text.startswith(turn.line))
     fields = {**turn.fields, 'view': {'line': line}}
@@ -165,7 +165,7 @@ def role_examples(
         board = Board()
         if turn.note: board.add_cell({'page': 1}, turn.note, author='scanner', step=1)
         duty = brief_role(f'You are the {turn.role} of a team that answers the question.', turn.kinds)
-        out += [(m, _said_in_turn(turn, page.lines)) for m in build_messages([], turn.question, board.to_text(), duty)]
+        out += [(m, _dump_action(turn, page.lines)) for m in build_messages([], turn.question, board.to_text(), duty)]
     (first, reply), *later = out
     shown = Message(role='user', content=[TextBlock(type='text', text=page.text), *content_blocks(first)])
     return ((shown, reply), *later)
@@ -173,7 +173,7 @@ def role_examples(
 # %% ../../nbs/models/20_text_prompts.ipynb #9adbca48
 _OVER = 5   # lines that an answer may run over
 
-def _near(lines: Sequence[Line], at: Line) -> Iterator[tuple[Line, ...]]:
+def _nearest_lines(lines: Sequence[Line], at: Line) -> Iterator[tuple[Line, ...]]:
     "Lines alone, then lines that follow each other: those nearest to `at` first, other pages last"
     ranked = sorted(lines, key=lambda l: (l.page != at.page, abs(l.id - at.id)))
     yield from ((l,) for l in ranked)
@@ -192,7 +192,7 @@ def find_words(
     "Where words stand, nearest to a line first; what is shorter than three letters only beside it."
     wanted = letters_of(said)
     if not wanted or abstains(said): return None
-    for group in _near(lines, at):
+    for group in _nearest_lines(lines, at):
         if len(wanted) < 3 and abs(group[0].id - at.id) > _OVER: continue
         found = first_run([w for l in group for w in l.words], wanted)
         if found: return group[0].page, tuple(found)
@@ -241,18 +241,18 @@ def _with_box(view: dict[str, Any], lines: Sequence[Line], quotes: list[str], bo
     return {'page': page, box: thousandths_around(widened(found, .6, .1) if box == 'bbox' else found), **rest}
 
 # %% ../../nbs/models/20_text_prompts.ipynb #135ba035
-def _restored(reply: Any, lines: Sequence[Line], quotes: list[str], name: str = '') -> Any:
+def _restore_boxes(reply: Any, lines: Sequence[Line], quotes: list[str], name: str = '') -> Any:
     "A reply, or a part of it that is called `name`, with boxes"
-    if isinstance(reply, list): return [_restored(r, lines, quotes) for r in reply]
+    if isinstance(reply, list): return [_restore_boxes(r, lines, quotes) for r in reply]
     if not isinstance(reply, dict): return reply
     quotes = quotes or _quotes(reply)
     if 'line' in reply and name == 'args': return _with_box(reply, lines, [], 'bbox')
     if 'line' in reply: return _with_box(reply, lines, quotes, 'bbox_2d')
-    return {k: _restored(v, lines, quotes, k) for k, v in reply.items()}
+    return {k: _restore_boxes(v, lines, quotes, k) for k, v in reply.items()}
 
 _SAID = re.compile(r'(?m)^(Answer: *)(\S.{0,2000})$')
 
-def _valued(reply: Any, lines: Sequence[Line], question: str) -> Any:
+def _keep_value(reply: Any, lines: Sequence[Line], question: str) -> Any:
     "A reply whose answer is the value alone"
     answer = reply.get('answer') if isinstance(reply, dict) else None
     return {**reply, 'answer': _printed_value(answer, lines, question)} if isinstance(answer, str) else reply
@@ -267,7 +267,7 @@ def boxes_for_lines(
     except (ValueError, RecursionError): whole = next((o for _, _, o in scan_json(text) if isinstance(o, dict)), None)
     if not isinstance(whole, (dict, list)):
         return _SAID.sub(lambda m: m[1] + _printed_value(m[2], lines, question), text)
-    restored = _restored(_valued(whole, lines, question), lines, [])
+    restored = _restore_boxes(_keep_value(whole, lines, question), lines, [])
     return text if restored == whole else json.dumps(restored, ensure_ascii=False)
 
 # %% ../../nbs/models/20_text_prompts.ipynb #aaaeafdc

@@ -225,7 +225,7 @@ class Transcriber(TextExtractor):
 
     def _key(self, image: 'Image') -> str: return page_key(image.convert('RGB'), self.identity)
 
-    def _once_written(self, image: 'Image') -> PageText:
+    def _transcribe_once(self, image: 'Image') -> PageText:
         "The page text of an image, from the caches or written down now"
         key = self._key(image)
         with self._lock_of(key):
@@ -238,7 +238,7 @@ class Transcriber(TextExtractor):
 
     def _read(self, item: Readable, way: Way) -> PageText:
         "The text of one page"
-        if way == 'model': return self._once_written(opened_image(as_picture(item)))
+        if way == 'model': return self._transcribe_once(opened_image(as_picture(item)))
         return TextExtractor._read(self, item, way)
 
     def read(self,

@@ -192,13 +192,13 @@ class TransformersClient(VLMClient):
         thought = self._text(out[:said])
         usage = Usage(text_tokens=p.text_tokens, image_tokens=p.image_tokens, cached_tokens=cached,
                       completion_tokens=len(out))
-        thoughts, reply = self._parted(thought, text, free)
+        thoughts, reply = self._split_thought(thought, text, free)
         ended = stopped or out and out[-1] in self.ends
         return Reply(text=p.numbers.read(reply), thoughts=thoughts, usage=usage,
                      raw=self._text([t for t in p.ids if t not in self.pads]) + thought + text,
                      finish_reason='stop' if finish == 'stop' or not finish and ended else 'length')
 
-    def _parted(self, thought: str, text: str, free: bool) -> tuple[str, str]:
+    def _split_thought(self, thought: str, text: str, free: bool) -> tuple[str, str]:
         "What was thought and what was said: one behind the other, or both in a `text` that is `free` of a schema"
         if not free: return bare_draft(thought, self.thinker.marks), text.strip()
         marks = self.family.draft or (MARKS if self.thinker.opens else None)
@@ -242,32 +242,32 @@ class TransformersClient(VLMClient):
         from cosee.models.prefix_cache import begin, nothing
         if not self._shares: return begin(self.model, self._inputs_of(p), len(p), 'none'), 0
         if not p.cut: return nothing(self.model, self.how), 0
-        if self.family.by_page: return self._continued(p)
+        if self.family.by_page: return self._extend_prefix(p)
         found = self.prefixes.get(self._key(p)) if self.reuse else None
         if found: return found, found.length
         made = begin(self.model, self._inputs_of(p), p.cut, self.how)
         made.boundaries = self._boundaries(p)
         return made, 0
 
-    def _continued(self, p: Prompt) -> tuple[Prefix, int]:
+    def _extend_prefix(self, p: Prompt) -> tuple[Prefix, int]:
         "The same, on top of the longest beginning that is known"
         base = self.prefixes.longest(self._boundaries(p))
         known = base.length if base else 0
         if base and known == p.cut: return base, known
         inputs = {name: t.to(self.device) for name, t in token_inputs(self.processor, p).items()}
         if known < p.lead < p.cut:
-            base = self._prefilled(p, inputs, p.lead, base)
+            base = self._prefill(p, inputs, p.lead, base)
             self.prefixes.put(base.boundaries[-1][1], base)
-        return self._prefilled(p, inputs, p.cut, base), known
+        return self._prefill(p, inputs, p.cut, base), known
 
-    def _prefilled(self, p: Prompt, inputs: dict[str, Any], length: int, base: Optional[Prefix]) -> Prefix:
+    def _prefill(self, p: Prompt, inputs: dict[str, Any], length: int, base: Optional[Prefix]) -> Prefix:
         "The prefix of the first `length` tokens, computed on top of `base`"
         from cosee.models.prefix_cache import prefill
-        made = prefill(self.model, inputs, length, base, lambda i: self._look(p, i))
+        made = prefill(self.model, inputs, length, base, lambda i: self._encode_picture(p, i))
         made.boundaries = tuple(b for b in self._boundaries(p) if b[0] <= length)
         return made
 
-    def _look(self, p: Prompt, i: int) -> Features:
+    def _encode_picture(self, p: Prompt, i: int) -> Features:
         "What the vision encoder makes of picture `i` of a prompt, computed once for each picture and size"
         from cosee.models.prefix_cache import encode_pages
         self._boundaries(p)
@@ -366,7 +366,7 @@ class TransformersClient(VLMClient):
         if isinstance(reply, Exception): raise reply
         return reply
 
-    def _apart(self, c: Call, schema: Optional[Schema], seen: Counter[str]) -> Call:
+    def _give_own_seed(self, c: Call, schema: Optional[Schema], seen: Counter[str]) -> Call:
         "The call with a seed of its own, if it has one: so many further as equal calls were `seen` before it"
         if c.s.seed is None: return c
         same = repr((self._key(c.prompt), c.prompt.ids, c.s, schema))
@@ -377,7 +377,7 @@ class TransformersClient(VLMClient):
         calls: list[Union[Call, Exception]] = []
         seen: Counter[str] = Counter()
         for messages, schema, settings in batch:
-            try: calls.append(self._apart(self._call(messages, schema, **settings), schema, seen))
+            try: calls.append(self._give_own_seed(self._call(messages, schema, **settings), schema, seen))
             except Exception as e: calls.append(e)
         return answered(self._run, calls) if self.reuse else self._run(calls)
 
@@ -394,7 +394,8 @@ class TransformersClient(VLMClient):
                 plain = self.model.generate(**self._inputs_of(p), do_sample=False, max_new_tokens=8,
                                             output_logits=True, return_dict_in_generate=True)
             theirs = plain.sequences[0, len(p):].tolist()
-            if not _same(row.out, theirs, plain.logits, _TIES.get(str(self.model.dtype)[6:], 3e-2)): return False
+            ties = _TIES.get(str(self.model.dtype)[6:], 3e-2)
+            if not _tokens_agree(row.out, theirs, plain.logits, ties): return False
         return True
 
     def _settle(self):
@@ -468,7 +469,7 @@ def _keep_suffixes(prefix: Prefix, cache: PrefixCache, rows: list[DecodingRow]):
 # %% ../../nbs/local/12_transformers_client.ipynb #7c1d1a18
 _TIES = dict(float32=1e-4, float16=5e-3, bfloat16=3e-2)   # as a share of the spread of logits
 
-def _same(ours: list[int], theirs: list[int], logits: Any, ties: float) -> bool:
+def _tokens_agree(ours: list[int], theirs: list[int], logits: Any, ties: float) -> bool:
     "Are these the same tokens, up to one that was as good as another by `logits`, each of shape (1, vocabulary)?"
     for a, b, scores in zip(ours, theirs, logits, strict=False):
         if a == b: continue

@@ -176,7 +176,7 @@ def _note(path: Path, sha256: str):
     except OSError: return
 
 # %% ../../nbs/models/11_weights.ipynb #3297573d
-def _noted(path: Path) -> Optional[str]:
+def _stored_checksum(path: Path) -> Optional[str]:
     "The checksum of a file, if it was computed since the last change. Raises OSError"
     stat, note = path.stat(), _notes().get(str(path.resolve()))
     known = isinstance(note, list) and note[:2] == [stat.st_size, stat.st_mtime_ns]
@@ -184,7 +184,7 @@ def _noted(path: Path) -> Optional[str]:
 
 def _sha256(path: Path, again: bool = False) -> str:
     "The checksum of a file, computed `again`, or if it is not noted. Raises OSError"
-    if not again and (noted := _noted(path)): return noted
+    if not again and (noted := _stored_checksum(path)): return noted
     sha256 = file_hash(path)
     _note(path, sha256)
     return sha256
@@ -197,7 +197,7 @@ class State:
     path: Optional[Path] = None # for --model-path: the GGUF file, or the folder
     have: int = 0               # bytes that are there
 
-def _have(folder: Path, file: RemoteFile) -> int:
+def _downloaded_bytes(folder: Path, file: RemoteFile) -> int:
     "Bytes of a file that are there"
     path = folder / file.name
     return path.stat().st_size if path.is_file() else 0
@@ -214,11 +214,11 @@ def _complete(folder: Path, entry: Weights) -> bool:
 # %% ../../nbs/models/11_weights.ipynb #17ed2006
 def _state(folder: Path, entry: Weights, verify: Optional[bool]) -> State:
     "What a folder holds of an entry; `verify`: True hashes, False what is not noted, None nothing"
-    path, have = _path(folder, entry), sum(_have(folder, f) for f in entry.files)
+    path, have = _path(folder, entry), sum(_downloaded_bytes(folder, f) for f in entry.files)
     if not _complete(folder, entry):
         wrong = any((folder / f.name).is_file() and (folder / f.name).stat().st_size != f.size for f in entry.files)
         return State('damaged' if wrong else 'partly' if have else 'missing', path if have else None, have)
-    look = _noted if verify is None else partial(_sha256, again=verify)
+    look = _stored_checksum if verify is None else partial(_sha256, again=verify)
     found = [(f.sha256, look(folder / f.name)) for f in entry.files]
     if any(got not in (want, None) for want, got in found): return State('damaged', path, have)
     return State('here' if all(got for _, got in found) else 'unchecked', path, have)
@@ -249,7 +249,7 @@ def _host() -> str:
     return urlsplit(hub_address()).netloc.rpartition('@')[2] or hub_address()
 
 # %% ../../nbs/models/11_weights.ipynb #hubwhy02
-def _refused(code: int, entry: Weights) -> str:
+def _explain_status(code: int, entry: Weights) -> str:
     "What to say of a hub that answers with an error"
     if code in (401, 403):
         return f'{_host()} refuses it ({code}); log in with: hf auth login, or set HF_TOKEN'
@@ -257,11 +257,11 @@ def _refused(code: int, entry: Weights) -> str:
         return f'{_host()} does not have it (404): {entry.repository} at {entry.revision}; is HF_ENDPOINT right?'
     return f'{_host()} answers with an error ({code}); call again later'
 
-def _why(e: Exception, entry: Weights) -> str:
+def _explain_error(e: Exception, entry: Weights) -> str:
     "What to say of an exception of the hub's library"
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
     if isinstance(e, OfflineModeIsEnabled): return 'nothing is fetched while HF_HUB_OFFLINE is set; unset it'
-    if isinstance(e, HfHubHTTPError): return _refused(e.response.status_code, entry)
+    if isinstance(e, HfHubHTTPError): return _explain_status(e.response.status_code, entry)
     text = one_line(str(e) or type(e).__name__, 200)
     if type(e).__module__.partition('.')[0].startswith('httpx'):
         return f'{_host()} cannot be reached ({text}); is there a network? HTTPS_PROXY names a proxy'
@@ -329,7 +329,7 @@ def _check_space(folder: Path, missing: int):
 def _fetch(entry: Weights, folder: Optional[Path]) -> Path:
     "Fetch the files that are not there; raises `FetchError` and OSError"
     base = folder or _in_hub(entry) / 'snapshots' / entry.revision
-    _check_space(base, sum(f.size for f in entry.files if _have(base, f) != f.size))
+    _check_space(base, sum(f.size for f in entry.files if _downloaded_bytes(base, f) != f.size))
     for file in entry.files:
         path = base / file.name
         if path.is_file() and path.stat().st_size == file.size and _sha256(path) == file.sha256: continue
@@ -338,7 +338,7 @@ def _fetch(entry: Weights, folder: Optional[Path]) -> Path:
                              'of the published one); move it away, or choose another folder')
         try: _download(entry, file, folder, path.exists())
         except FetchError: raise
-        except Exception as e: raise FetchError(f'{file.name}: {_why(e, entry)}') from e
+        except Exception as e: raise FetchError(f'{file.name}: {_explain_error(e, entry)}') from e
     return _path(base, entry)
 
 def fetch_weights(
@@ -391,11 +391,11 @@ def local_weights(
     "The path that is meant: a name stands for what was fetched, unless a file has it. Raises as `weights_path` does."
     path = Path(model_path).expanduser()
     if str(model_path) in WEIGHTS and not path.exists(): return weights_path(str(model_path))
-    wrong = (wrong_start(path.name, _head(path)) or _mistaken(path)) if path.is_file() else ''
+    wrong = (wrong_start(path.name, _head(path)) or _find_wrong_checksum(path)) if path.is_file() else ''
     if wrong: raise WeightsError(f'{model_path}: {wrong}')
     return model_path
 
-def _mistaken(path: Path) -> str:
+def _find_wrong_checksum(path: Path) -> str:
     "What is wrong with a file that has name and length of one in `WEIGHTS`, but not its checksum; '' if nothing is"
     known = {f.name: f for w in WEIGHTS.values() for f in w.files if f.name.endswith('.gguf')}
     file = known.get(path.name)

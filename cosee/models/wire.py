@@ -33,7 +33,7 @@ def _origin(url: Any) -> tuple[str, str, int | None]:
     "Scheme, host and port of an address"
     return url.scheme, url.host, url.port or {'http': 80, 'https': 443}.get(url.scheme)
 
-def _stays(response: Any):
+def _refuse_redirect(response: Any):
     "Raise `Elsewhere` for a redirect to another origin, or to one that cannot be read"
     if not response.has_redirect_location: return
     try: target = response.url.join(response.headers['location'])
@@ -47,7 +47,7 @@ def _stays(response: Any):
 MAX_BODY = 32 * 2**20   # bytes of an answer, unpacked
 _PACKED = ('gzip', 'x-gzip', 'deflate')
 
-def _unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _unpack(chunks: Iterable[bytes]) -> Iterator[bytes]:
     "Packed chunks as they were before, none larger than just over the bound"
     unpack = zlib.decompressobj(47)   # gzip or zlib, as the first bytes say
     try:
@@ -63,7 +63,7 @@ def bounded(
     "The bytes of a body; raises `BadBody` beyond `MAX_BODY` or where it cannot be unpacked, `TooLate` after `until`."
     packed, size = packed.strip().lower(), 0
     if packed not in ('', 'identity', *_PACKED): raise BadBody(f'the body of the answer is packed as {packed[:40]!r}')
-    for piece in _unpacked(chunks) if packed in _PACKED else chunks:
+    for piece in _unpack(chunks) if packed in _PACKED else chunks:
         size += len(piece)
         if size > MAX_BODY: raise BadBody(f'the body of the answer is larger than {MAX_BODY:,} bytes')
         if time.monotonic() > until: raise TooLate('the answer came too slowly')
@@ -110,7 +110,7 @@ SPENT = re.compile(r'insufficient_quota|credit balance|billing_(hard|not)|hard l
 
 def _in_bounds(response: Any):
     "Check where an answer leads, and read its body in bounds"
-    _stays(response)
+    _refuse_redirect(response)
     packed, source, until = response.headers.pop('content-encoding', ''), response.stream, _deadline.get().at
     base = import_module(type(response).__module__.partition('.')[0]).SyncByteStream
     class Bounded(base):

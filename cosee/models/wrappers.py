@@ -136,10 +136,10 @@ class _Attempts(ClientWrapper):
             left = [c for c in cases if c.reply is None]
             if not left: break
             outcomes = ask_many(client, [c.next for c in left])
-            for case, outcome in zip(left, outcomes, strict=True): self._take(case, outcome)
-        return [self._given_up(c) if c.reply is None else c.reply for c in cases]
+            for case, outcome in zip(left, outcomes, strict=True): self._take_outcome(case, outcome)
+        return [self._give_up(c) if c.reply is None else c.reply for c in cases]
 
-    def _take(self, case: _Case, outcome: Outcome):
+    def _take_outcome(self, case: _Case, outcome: Outcome):
         "Keep an outcome that stands, note what is wrong with another; a bug stands"
         if isinstance(outcome, (Reply, VLMClientError)): case.spent += outcome.usage
         if wrong := self._wrong(case, outcome):
@@ -149,7 +149,7 @@ class _Attempts(ClientWrapper):
         case.reply = replace(outcome, usage=case.spent) if isinstance(outcome, Reply) else outcome
         if isinstance(outcome, VLMClientError): outcome.usage = case.spent
 
-    def _given_up(self, case: _Case) -> Outcome:
+    def _give_up(self, case: _Case) -> Outcome:
         "The error, or a reply in its place where anything was spent"
         error = self._failure(case)
         if self.raising or not error.usage.calls: return error
@@ -367,15 +367,15 @@ class CachedClient(ClientWrapper):
         if not isinstance(reply, Reply) or reply.finish_reason not in ('stop', 'length'): return
         if not holds_secret(reply.text + reply.raw): self.cache.put(key, asdict(reply))
 
-    def _known(self, keys: list[Optional[str]]) -> dict[str, Reply]:
+    def _load_replies(self, keys: list[Optional[str]]) -> dict[str, Reply]:
         "The replies that are kept, by key"
         kept = {k: self.cache.get(k) for k in dict.fromkeys(keys) if k}
-        replies = {k: _stored(value) for k, value in kept.items() if value}
+        replies = {k: _decode_reply(value) for k, value in kept.items() if value}
         return {k: reply for k, reply in replies.items() if reply}
 
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
         keys = [self._key(r) for r in requests]
-        found = self._known(keys)
+        found = self._load_replies(keys)
         new = {k or i: item for i, (k, item) in enumerate(zip(keys, requests, strict=True)) if k not in found}
         asked = dict(zip(new, ask_many(self.client, list(new.values())), strict=True)) if new else {}
         for k, outcome in asked.items():
@@ -386,7 +386,7 @@ class CachedClient(ClientWrapper):
         return [found[k] if k in found else asked[k or i] for i, k in enumerate(keys)]
 
 # %% ../../nbs/models/05_wrappers.ipynb #485cb6f7
-def _stored(value: dict[str, Any]) -> Optional[Reply]:
+def _decode_reply(value: dict[str, Any]) -> Optional[Reply]:
     "A reply as it was kept; None for what is none"
     names = {f.name for f in fields(Usage)}
     try: return Reply(**{**value, 'usage': Usage(**{k: v for k, v in value['usage'].items() if k in names})})

@@ -274,7 +274,7 @@ def gguf(replies, folder):
                                           handle_chat_completions=answer)
     gguf_client._grammar.cache_clear()
     with mock.patch.object(xllamacpp, "json_schema_to_grammar", str), \
-         mock.patch.object(gguf_client, "_unlike", lambda *_: ""):   # some replies here are of other schemas
+         mock.patch.object(gguf_client, "_find_mismatch", lambda *_: ""):   # some replies here are of other schemas
         yield client, lambda: sent
     gguf_client._grammar.cache_clear()
 
