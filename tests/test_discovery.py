@@ -111,6 +111,21 @@ def test_an_address_or_a_name_alone_is_enough(monkeypatch, capsys):
     assert "tells of no model" in ask(capsys, "--base-url", server.base_url, code=2)[1]
 
 
+def test_a_run_takes_an_address_or_a_name_alone(monkeypatch, capsys, tmp_path):
+    def run(*more):
+        folder = tmp_path / str(len([*tmp_path.iterdir()]))
+        code = main(["run", "--limit", "1", "--method", "direct", "--output-dir", str(folder), "--quiet", *more])
+        return code, capsys.readouterr().err
+    with FakeServer(answer=lambda body: "Page: 1\nAnswer: 7", lists=ollama(**EYES)) as server:
+        serving(monkeypatch, server)
+        assert run("--base-url", server.url)[0] == run("--model", "qwen3-vl:4b")[0] == 0
+        assert {r["body"]["model"] for r in server.requests} == {"qwen3-vl:4b"}
+        code, told = run("--model", "another")
+        assert code == 2 and "--model" in told and "--base-url or --client" in told
+    code, told = run("--model", "qwen3-vl:4b", "--base-url", server.base_url)   # it is gone
+    assert code == 1 and "1 failed: " in told and server.url in told
+
+
 def test_the_app_offers_what_was_found(monkeypatch):
     from cosee.cli.server import ServiceOptions, make_clients
     with FakeServer(lists=ollama(**EYES)) as server:

@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ['ClientName', 'ClientNames', 'TextSource', 'ModelChoice', 'ModelOptions', 'CareOptions', 'TranscriberOptions',
            'PageOptions', 'VisualOptions', 'CarefulOptions', 'ClientOptions', 'transcriber_settings', 'visual_settings',
            'backends_config', 'open_transcriber', 'PageSources', 'page_sources', 'check_weights', 'open_client',
-           'read_roles', 'tell_duties', 'check_client', 'settle_client', 'client_or_none', 'make_client']
+           'read_roles', 'tell_duties', 'check_client', 'settle_client', 'client_or_none', 'find_server', 'make_client']
 
 # %% ../../nbs/cli/04_clients.ipynb #clients6
 import logging, os, sys
@@ -27,6 +27,7 @@ from ..utils.text import one_line
 if TYPE_CHECKING:
     from cosee.models.backends import Config
     from cosee.models.client import VLMClient
+    from cosee.models.discovery import FoundModel
     from cosee.models.transcriber import Transcriber
     from cosee.models.wrappers import Check
     from cosee.text.ocr import TextExtractor
@@ -351,7 +352,10 @@ def settle_client(
 def _find_client(args: ModelOptions) -> str:
     "The best client at hand; remembers what was found as `found`, and that no model was as `no_model`"
     from cosee.models.discovery import NO_MODEL, choose_model
-    if args.base_url or args.model: return _find_server(args)
+    if args.base_url or args.model:
+        found = find_server(args)
+        args.found = {found.id: found}
+        return found.id
     choice = choose_model(backends_config(args.config))
     args.found = {f.id: f for f in (choice.found, *choice.others) if f}
     args.no_model = choice.client == NO_MODEL and not os.environ.get('COSEE_CLIENT')
@@ -369,8 +373,10 @@ def client_or_none(
     from cosee.models.registry import client_for
     return args.client or (client_for(args.model_path) if args.model_path else None)
 
-def _find_server(args: ModelOptions) -> str:
-    "The model that is meant by an address alone, or by a name alone"
+def find_server(
+    args: Any # options with `model`, `base_url` and `quiet`
+) -> 'FoundModel':
+    "Find the model that is meant, and say so; raises `Stop` where no server on this machine has it."
     from cosee.models.discovery import find_servers, model_at
     if args.base_url: found = model_at(args.base_url)
     else:
@@ -379,9 +385,8 @@ def _find_server(args: ModelOptions) -> str:
             raise Stop(f'--model: no server on this machine has {one_line(str(args.model), 60)!r}; say who does with '
                        '--base-url or --client', BAD_INPUT)
         found = named[0]
-    args.found = {found.id: found}
     say(args, f'asking {found}')
-    return found.id
+    return found
 
 # %% ../../nbs/cli/04_clients.ipynb #cab2ae7d
 def make_client(

@@ -11,13 +11,14 @@ __all__ = ['RUN_OK', 'RUN_FAILED', 'RUN_CODES', 'Method', 'one_line_errors', 'Da
 
 # %% ../../nbs/cli/09_runs.ipynb #c6e2e24d
 import json, os, shlex, sys, warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, Callable, ClassVar, Optional, TYPE_CHECKING, Union
-from .clients import (ModelChoice, PageOptions, VisualOptions, client_or_none, read_roles, tell_duties,
-                               transcriber_settings, visual_settings)
+from .clients import (ModelChoice, PageOptions, VisualOptions, client_or_none, find_server, read_roles,
+                               tell_duties, transcriber_settings, visual_settings)
 from .common import Interruptible, print_json, text_table
 from .help import BAD_INPUT, Command, Stop
 from .options import Amount, Count, Many, Options, Switch, argument, option
@@ -168,6 +169,16 @@ def _full_path(path: Optional[str]) -> Optional[str]:
     "The whole path of what there is, so that a run can be resumed from anywhere; a name as it is"
     return os.path.abspath(path) if path and os.path.exists(path) else path
 
+def _client_fields(args: RunOptions) -> dict[str, Optional[str]]:
+    "Who is asked; a model or an address alone means a server, unless a file or another option says who it is"
+    kind, model, address = client_or_none(args), args.model, args.base_url
+    if kind is None and args.config is None and (model or address):
+        kind = 'openai'
+        if not (model and address):
+            backend = find_server(args).backend
+            model, address = backend.model, backend.base_url
+    return {'client.type': kind, 'client.options.model': model, 'client.options.base_url': address}
+
 def _fields(args: RunOptions) -> list[str]:
     "Options as FIELD=VALUE"
     reader = transcriber_settings(args)
@@ -175,12 +186,11 @@ def _fields(args: RunOptions) -> list[str]:
     pairs = {'dataset.name': args.dataset, 'dataset.split': args.split, 'dataset.root': _full_path(args.root),
              'dataset.limit': args.limit or (_DEMO_QUESTIONS if args.demo else None),
              'name': 'demo' if args.demo else None,
-             'client.type': client_or_none(args),
              'client.options.text_source': args.text_source, 'client.options.page_tokens': args.page_tokens,
              'client.options.transcriber': reader,
              'client.options.model_path': _full_path(args.model_path),
-             'client.options.device': args.device, 'client.options.model': args.model,
-             'client.options.base_url': args.base_url, 'budget.max_tokens': args.max_tokens, 'seed': args.seed,
+             'client.options.device': args.device, **_client_fields(args),
+             'budget.max_tokens': args.max_tokens, 'seed': args.seed,
              'methods': [m.strip() for part in args.method for m in part.split(',')] if args.method else None,
              'trace': False if args.no_trace else None}
     return [f'{k}={json.dumps(v)}' for k, v in pairs.items() if v is not None] + args.set_fields
@@ -267,6 +277,11 @@ def status_text(
     return f'{table}{_reading_text(total)}\n{_progress_text(run, status)}\n{run.folder}'
 
 # %% ../../nbs/cli/09_runs.ipynb #bbddb3a8
+def _failure_lines(run: Run, most: int = 3) -> list[str]:
+    "The commonest reasons why answers failed"
+    reasons = Counter(one_line(str(r['error'] or 'nobody says why'), 200) for r in run if r['status'] != 'ok')
+    return [f'{n:,} failed: {reason}' for reason, n in reasons.most_common(most)]
+
 def _print_result(args: RunOptions, run: Run) -> int:
     "Print what came out; the exit code"
     status, skipped, means = run.status(), getattr(run, 'skipped', []), mean_scores(run)
@@ -274,6 +289,7 @@ def _print_result(args: RunOptions, run: Run) -> int:
     if args.as_json: print_json(dict(folder=str(run.folder), methods=methods, skipped=skipped))
     else: print(status_text(run, status))
     for s in skipped[:5]: print(f'cosee: not readable: {one_line(s, 200)}', file=sys.stderr)
+    for line in _failure_lines(run) if status.failed else (): print(f'cosee: {line}', file=sys.stderr)
     return RUN_FAILED if status.failed or skipped else RUN_OK
 
 # %% ../../nbs/cli/09_runs.ipynb #46d3f76d

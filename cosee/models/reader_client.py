@@ -455,8 +455,8 @@ def _without_revise(kinds: Sequence[str]) -> Sequence[str]:
 
 def _unclear_record(doc: Reader, question: str) -> str:
     "Why no record of a batch file can be meant; '' where the best answer is of one record, or of all alike"
-    records = f'The file holds {len(doc.batch)} records of the same form'
-    if doc.batch.find(question).is_absent: return f'{records}, and none of the name that the question says.'
+    records = f'{len(doc.batch)} records of the same form were looked at'
+    if doc.batch.find(question).is_absent: return f'{records}, and none has the name that the question says.'
     ranked = doc.candidates(question, _RANKS)
     places = {doc.batch.place_of(c['page']) for c in [*ranked[:1], *(rivals(ranked, TIED) if ranked else [])]}
     return f'{records}, and the question does not say which is meant.' if len(places) > 1 else ''

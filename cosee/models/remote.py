@@ -392,9 +392,15 @@ class RemoteClient(VLMClient):
             except (Exception, OutOfBounds) as e:
                 error = _translate_error(e, self.name)
                 if error is e: raise
-                advice = self._advice() if getattr(e, 'status_code', 0) == 404 and type(error) is RequestError else ''
-                raise (RequestError(f'{error}; {advice}') if advice else error) from None
+                advice = self._advise(error, getattr(e, 'status_code', None))
+                raise (type(error)(f'{error}; {advice}') if advice else error) from None
         return self._parse_answer(answer, messages, turns, schema)
+
+    def _advise(self, error: BaseException, status: Optional[int]) -> str:
+        "What to do about an error; '' where nobody can tell"
+        if status == 404 and type(error) is RequestError: return self._advice()
+        unreached = status is None and type(error) is ServerError and self.backend.base_url
+        return f'does a server run at {self.backend.base_url}?' if unreached else ''
 
     def _advice(self) -> str:
         "What to do where a server knows no such address or model; '' where nobody can tell"
