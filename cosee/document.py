@@ -230,8 +230,8 @@ class VLMLanguageModel:
         self.client, self.images, self.instruction = as_client(client), list(images), instruction
         self.ledger, self.agent, self.attempts, self.params = ledger, agent, attempts, params
 
-    def _ask(self, task: TaskType, prompt: str, schema: Optional[dict[str, Any]] = None,
-             **settings: Any) -> Reply:
+    def _request_reply(self, task: TaskType, prompt: str, schema: Optional[dict[str, Any]] = None,
+                       **settings: Any) -> Reply:
         "One call: pages, instruction, text"
         settings = {**self.params, **{k: v for k, v in settings.items() if v is not None}}
         told = '\n\n'.join(filter(None, (self.instruction, prompt)))
@@ -252,8 +252,8 @@ class VLMLanguageModel:
         seed: Optional[int] = None              # for clients that take one
     ) -> str:                                   # what comes next
         "Go on from `prompt`."
-        text = self._ask('write', prompt, max_new_tokens=max_tokens, temperature=temperature, top_p=top_p,
-                         top_k=top_k, seed=seed).text
+        text = self._request_reply('write', prompt, max_new_tokens=max_tokens, temperature=temperature, top_p=top_p,
+                                   top_k=top_k, seed=seed).text
         last = prompt.rsplit('\n', 1)[-1].strip()
         text = text.lstrip()
         return truncate((text.removeprefix(last) if last else text).lstrip(), terminators)
@@ -269,8 +269,9 @@ class VLMLanguageModel:
         if not len(responses): raise ValueError('there is nothing to choose from')
         schema, said = _choice_schema(responses) if self.client.constrains else None, ''
         for attempt in range(self.attempts):
-            said = self._ask('choose', prompt, schema, max_new_tokens=64, temperature=min(attempt * 0.25, 1.0),
-                             seed=None if seed is None else seed + attempt).text
+            said = self._request_reply('choose', prompt, schema, max_new_tokens=64,
+                                       temperature=min(attempt * 0.25, 1.0),
+                                       seed=None if seed is None else seed + attempt).text
             chosen = next((str(o['choice']) for *_, o in scan_json(spoken(said)) if 'choice' in o), spoken(said))
             found = match_choice(chosen, responses)
             if found is None and names: found = match_choice(chosen, names)

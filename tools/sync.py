@@ -51,7 +51,8 @@ def notebooks(root=ROOT):
 
 # Tutorials in the order in which they are read; one that is not named comes last.
 TUTORIALS = ["first_episode", "app", "office", "real_documents", "fields", "long_report", "compare_methods",
-             "your_own", "any_model", "serve", "assistants", "tiny_model", "mpdocvqa", "text_memory_and_tools", "screens"]
+             "your_own", "any_model", "serve", "assistants", "tiny_model", "mpdocvqa", "text_memory_and_tools",
+             "screens"]
 
 # Pages that stand above all sections
 FIRST = ["index.ipynb", "explain/questions.ipynb"]
