@@ -34,11 +34,19 @@ if TYPE_CHECKING: from PIL.Image import Image
 CONTEXT = 16384   # tokens, where nobody says and the model can take so many
 _LEAST_IMAGE, _MOST_IMAGE = 4, 2**20   # tokens of a picture: pages come in their size, so the engine scales none
 
+def _import_engine() -> Any:
+    "llama.cpp, with threads that sleep where they wait for each other, unless the environment says otherwise"
+    usual = {'OMP_WAIT_POLICY', 'GOMP_SPINCOUNT'} & {*os.environ}
+    if not usual: os.environ['OMP_WAIT_POLICY'] = 'passive'   # read when the library is loaded, and not after
+    try: return import_module('xllamacpp')
+    finally:
+        if not usual: del os.environ['OMP_WAIT_POLICY']
+
 def _engine(path: Path, projector: Optional[GgufHeader], context: int, threads: int, slots: int, cache_mib: int,
             key: str) -> Any:
     "llama.cpp's server with a model; raises ImportError or GgufError"
     need('a GGUF file', 'xllamacpp')
-    xllamacpp: Any = import_module('xllamacpp')
+    xllamacpp = _import_engine()
     p = xllamacpp.CommonParams()
     p.model.path, p.n_ctx, p.n_parallel, p.api_keys = str(path), context * slots, slots, [key]
     if projector: p.mmproj.path, p.image_min_tokens, p.image_max_tokens = projector.path, _LEAST_IMAGE, _MOST_IMAGE
