@@ -7,13 +7,12 @@
 
 office_questions.jsonl: sixty questions about fifteen papers (invoices in four languages, statements, tables, a scanned
 transcript, a standard of fifty pages), written from pictures of the pages before any reader had answered one; ten ask
-for what no page says. An answer is right if it reads like a gold answer, spaces, case and marks aside. What `cosee
+for what no page says. An answer is right if it is a gold answer, case, spaces and marks around it aside. What `cosee
 ask` calls a guess, being below the bound of its client, is withheld. Answers are appended to FOLDER/READER.jsonl, so
 that the same command goes on where it was stopped; results hold numbers alone, no text of a document.
 """
 import argparse
 import json
-import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,18 +20,13 @@ from pathlib import Path
 OUTCOMES = ("right", "wrong", "withheld", "refused", "invented")
 
 
-def letters(text):
-    "A text as it is compared."
-    return re.sub(r"[^\w$€%/,-]+", " ", text.lower()).strip(" ,")
-
-
 def outcome(row, bound):
     "What became of a question."
-    from cosee.utils.text import abstains
+    from cosee.utils.text import abstains, same_answer
     none = not row["answer"] or abstains(row["answer"]) or (row["confidence"] or 0) < bound
     if not row["answers"]: return "refused" if none else "invented"
     if none: return "withheld"
-    return "right" if letters(row["answer"]) in map(letters, row["answers"]) else "wrong"
+    return "right" if any(same_answer(row["answer"], gold) for gold in row["answers"]) else "wrong"
 
 
 def ask_all(folder, reader, client, bound):

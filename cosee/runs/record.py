@@ -55,8 +55,11 @@ _KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag'
          'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids', 'task_type', 'tolerance', 'field',
          'relevance')
 
-def _question_fields(sample: Sample, index: int) -> dict[str, Any]:
-    "What a record says of its sample"
+def question_fields(
+    sample: Sample, # of a data set
+    index: int      # its place there
+) -> dict[str, Any]: # fields of a `Record`; `data` is the fingerprint of question and gold
+    "Write down what a record says of its sample."
     id, meta, answer = sample_id(sample, index), sample.get('meta', {}), sample.get('answer', [])
     gold = [answer] if isinstance(answer, str) else list(answer or [])
     return dict(sample=meta.get('id', id), index=index, doc=meta.get('doc_id', id), question=sample['question'],
@@ -65,7 +68,7 @@ def _question_fields(sample: Sample, index: int) -> dict[str, Any]:
 def _unrecordable(sample: Sample) -> str:
     "Why a sample cannot stand in a record, or ''"
     try:
-        found = _question_fields(sample, 0)
+        found = question_fields(sample, 0)
         json.dumps(found, allow_nan=False, default=str)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as e:
         return f'it cannot be written down ({type(e).__name__}: {one_line(str(e), 80)})'
@@ -144,7 +147,7 @@ def start_record(
     seed = seed_of(config.seed, sample_id(sample, index), method.name)
     known = dict(method=method.name, seed=seed, status='failed', error=None, answer='', usage={}, attempt=attempt,
                  times={})
-    return cast(Record, {**_question_fields(sample, index), **known})
+    return cast(Record, {**question_fields(sample, index), **known})
 
 # %% ../../nbs/runs/03_record.ipynb #cb496e27
 def _price_of(budget: BudgetConfig, method: Method, sample: Sample, client, seed: int) -> int:

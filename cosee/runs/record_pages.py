@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from ..pages import Pages, load_pages
 from .log import ABOUT, ASKED, OPENED, Record
 from .table import Run
-from ..utils.files import digest, files_mark, inside, json_lines
+from ..utils.files import files_mark, inside, json_lines
 from ..utils.text import one_line
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -104,10 +104,8 @@ class RecordPages:
 # %% ../../nbs/runs/10_record_pages.ipynb #9b488f86
 def _fits(sample: Sample, record: Record) -> bool:
     "Is the sample what the record answers?"
-    from cosee.budgets import sample_id
-    answer = sample.get('answer', [])
-    gold = [answer] if isinstance(answer, str) else list(answer or [])
-    return digest([sample_id(sample, record['index']), sample['question'], gold]) == record.get('data')
+    from cosee.runs.record import question_fields
+    return question_fields(sample, record['index'])['data'] == record['data']
 
 # %% ../../nbs/runs/10_record_pages.ipynb #f89d06c2
 def _where(folder: Path, opened: dict[str, Any]) -> list[Path]:
