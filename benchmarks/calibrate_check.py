@@ -60,7 +60,7 @@ def asked(client, sample) -> dict:
     from cosee.budgets import Task
     from cosee.policies import DIRECT, DIRECT_TOKENS, PLAIN_GEN
     from cosee.utils.json_scan import read_answer
-    from cosee.models.confidence import CHECK_PROMPT, p_true_logit
+    from cosee.models.text_prompts import CHECK_PROMPT, p_true_logit
     from cosee.utils.text import abstains
     meta = sample['meta']
     task = Task(sample['images'], sample['question'], client, seed=11, meta=meta).look(dict(type='top', k=2))
@@ -132,7 +132,7 @@ def rated(rows, method) -> dict:
     "The weights of a method's signs, and what they are worth"
     import numpy as np
     from calibrate_print import predicted
-    from cosee.eval.calibration import area_under_roc
+    from cosee.eval.statistics import area_under_roc
     given = [r for r in rows if r['given'] and r['confidence'] is not None and r['check'] is not None]
     signs = np.array([[r[s] for s in SIGNS[method]] for r in given])
     right, ids = np.array([float(r['right']) for r in given]), [r['id'] for r in given]
@@ -148,7 +148,7 @@ def rated(rows, method) -> dict:
 
 def results(rows) -> dict:
     "What single signs are worth, and what methods make of them"
-    from cosee.eval.calibration import area_under_roc
+    from cosee.eval.statistics import area_under_roc
     given = [r for r in rows if r['given'] and r['confidence'] is not None and r['check'] is not None]
     def area(sign):
         low, high = min(r[sign] for r in given), max(r[sign] for r in given)

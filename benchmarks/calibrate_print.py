@@ -49,7 +49,7 @@ def asked(client, question, answers, pages) -> dict:
     from cosee.policies import DIRECT
     from cosee.models.client import page_request
     from cosee.utils.json_scan import read_answer
-    from cosee.models.confidence import answer_signs
+    from cosee.models.text_prompts import answer_signs
     from cosee.utils.text import abstains
     asked = page_request(list(pages), question, settings=dict(max_new_tokens=128)).but(**DIRECT._asdict())
     reply = client.respond(asked)
@@ -116,7 +116,7 @@ def held_out(signs, right, files):
 
 def reliability(sure, right) -> dict:
     "Stated confidence against truth"
-    from cosee.eval.calibration import expected_calibration_error
+    from cosee.eval.statistics import expected_calibration_error
     bins = [[i for i, p in enumerate(sure) if min(4, int(p * 5)) == b] for b in range(5)]
     table = [dict(n=len(b), confidence=round(float(sure[b].mean()), 3), right=round(float(right[b].mean()), 3))
              for b in bins if b]

@@ -201,7 +201,7 @@ def stated(row, weights: dict) -> float:
 
 def of_set(rows, confidence, bound: float) -> dict:
     "What is right of some questions, and what is said at a bound"
-    from cosee.eval.calibration import expected_calibration_error
+    from cosee.eval.statistics import expected_calibration_error
     given = [r for r, c in zip(rows, confidence, strict=True) if c >= bound]
     right, found = [float(r['right']) for r in rows], sum(r['right'] for r in given)
     none = [r for r in rows if not r['answerable']]

@@ -265,7 +265,7 @@ GGUF = 'gguf_F16', 'gguf_Q8_0'
 
 def gguf_files(model, folder):
     "Way -> a GGUF file of the same weights, made in a process of its own, its projector beside it"
-    code = ('import sys; from cosee.models.gguf_pair import write_gguf_pair; '
+    code = ('import sys; from cosee.models.gguf_file import write_gguf_pair; '
             'print(write_gguf_pair(*sys.argv[1:4])[0])')
     made = {}
     for way in GGUF:

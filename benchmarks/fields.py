@@ -33,8 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 from cosee.datasets.forms import CONTRACT_QUESTIONS, FORM_QUESTIONS, RECEIPT_QUESTIONS
 from cosee.eval.form_scores import field_counts, form_f1, kleister_form
-from cosee.extraction.schema import read_schema
-from cosee.extraction.values import read_value
+from cosee.extraction.schema import read_schema, read_value
 
 SETS = dict(sroie=("sroie", "train"), deepform=("deepform", "all"), kleister=("kleister_nda", "train"))
 WAYS = ("form", "question")

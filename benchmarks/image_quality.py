@@ -12,8 +12,7 @@ from itertools import pairwise
 
 from cosee.datasets.synthetic.kinds import DOCUMENT_TYPES
 from cosee.datasets.synthetic.document import make_document, render, scan
-from cosee.planner.measures import image_quality
-from cosee.planner.quality import FINDINGS, quality_findings
+from cosee.planner.quality import FINDINGS, image_quality, quality_findings
 
 # distortion -> (measure, argument of `scan`, from weak to strong)
 STRENGTHS = {"blur": ("sharpness", "blur", (1, 1.5, 2.2, 3.2)),

@@ -61,7 +61,7 @@ def cost(costs, tokens):
 
 def counting(way, skip, costs):
     "What a client is given as its lookup in a way: passes are counted by their tokens"
-    from cosee.models.prompt_lookup import Draft, Lookup, Pace
+    from cosee.models.decoding import Draft, Lookup, Pace
     class Known(Pace):
         def cost(self, tokens): return cost(costs, tokens)
     class Counting(Lookup):
@@ -117,7 +117,7 @@ def row(method, batches, costs):
 def nothing_repeats(client, new):
     "CPU seconds of text in which nothing repeats, without guesses and with"
     from cosee.models.client import build_messages
-    from cosee.models.prompt_lookup import Lookup, Pace
+    from cosee.models.decoding import Lookup, Pace
     asked, spent = build_messages([page(0)], 'What is the total?'), {}
     client.chat(asked, max_new_tokens=1)
     for way in ('forced', 'lookup'):

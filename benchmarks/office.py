@@ -77,7 +77,7 @@ def main():
     args = parser.parse_args()
     if args.table: return print("\n".join(table(json.loads(args.table.read_text()))))
     from cosee.models.registry import make_client
-    from cosee.text.weights import BOUND
+    from cosee.text.encoder import BOUND
     results = json.loads(args.out.read_text()) if args.out and args.out.exists() else {}
     if not args.gguf:
         rows = [*ask_all(args.folder, "reader", make_client("ocr"), BOUND)]

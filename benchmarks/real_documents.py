@@ -282,7 +282,7 @@ def mean(rows, key, digits=2):
 
 def reliability(rows):
     "How sure, how often right: bins of equal width, and the error"
-    from cosee.eval.calibration import expected_calibration_error
+    from cosee.eval.statistics import expected_calibration_error
     rows = [r for r in rows if r.get("confidence") is not None and not r["refused"]]
     bins = [[r for r in rows if min(4, int(r["confidence"] * 5)) == i] for i in range(5)]
     table = [dict(n=len(b), confidence=mean(b, "confidence", 3), right=mean(b, "score", 3)) for b in bins if b]

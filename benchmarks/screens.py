@@ -30,8 +30,7 @@ def config(samples: int, image_format: str) -> dict:
 
 def made(samples: int, image_format: str, workers: int) -> tuple:
     "Seconds, hashes and faults of one run"
-    from cosee.screen.check import validate_dataset
-    from cosee.screen.make import make_screens
+    from cosee.screen.check import make_screens, validate_dataset
     out = tempfile.mkdtemp()
     try:
         start = time.perf_counter()

@@ -51,8 +51,7 @@ def write(folder, pages, low, high):
 def ask(folder, pages, tokens, repeat):
     "Reads the pages and asks: what that took, in this process."
     import numpy as np
-    from cosee.retrieval.embeddings import vectors_from_bytes
-    from cosee.retrieval.visual import late_interaction
+    from cosee.retrieval.embeddings import late_interaction, vectors_from_bytes
     from cosee.utils.files import FileCache
     files, rng, times = FileCache(folder, 10**12), np.random.default_rng(1), []
     start = time.process_time()

@@ -15,11 +15,11 @@ __version__ = "0.1.0"
 # %% ../nbs/package/00_cosee.ipynb #a64e198e
 if TYPE_CHECKING:
     from cosee.pages import PageError as PageError, Pages as Pages, load_pages as load_pages
-    from cosee.board import AgentName as AgentName, AnswerText as AnswerText, BBox as BBox, Board as Board
-    from cosee.board import Cell as Cell, CellID as CellID, PageIndex as PageIndex, StepIndex as StepIndex
-    from cosee.board import Tag as Tag, View as View
-    from cosee.agents import Action as Action, Agent as Agent, CrossCheckerAgent as CrossCheckerAgent
-    from cosee.agents import DetailReaderAgent as DetailReaderAgent, ScannerAgent as ScannerAgent, team as team
+    from cosee.board import (AgentName as AgentName, AnswerText as AnswerText, BBox as BBox, Board as Board,
+                             Cell as Cell, CellID as CellID, PageIndex as PageIndex, StepIndex as StepIndex,
+                             Tag as Tag, View as View)
+    from cosee.agents import (Action as Action, Agent as Agent, CrossCheckerAgent as CrossCheckerAgent,
+                              DetailReaderAgent as DetailReaderAgent, ScannerAgent as ScannerAgent, team as team)
     from cosee.controller import CoSeeController as CoSeeController, Episode as Episode, replay as replay
     from cosee.models.usage import BudgetExceeded as BudgetExceeded, Ledger as Ledger
     from cosee.models.client import VLMClient as VLMClient
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from cosee.models.reader_client import OcrClient as OcrClient
     from cosee.models.transformers_client import TransformersClient as TransformersClient
     from cosee.models.qwen_vl_wrapper import QwenVLClient as QwenVLClient
-    from cosee.models.openai_client import OpenAIVLMClient as OpenAIVLMClient
-    from cosee.models.anthropic_client import AnthropicVLMClient as AnthropicVLMClient
-    from cosee.models.google_client import GoogleVLMClient as GoogleVLMClient
+    from cosee.models.providers import (AnthropicVLMClient as AnthropicVLMClient, GoogleVLMClient as GoogleVLMClient,
+                                        OpenAIVLMClient as OpenAIVLMClient)
     from cosee.models.remote import VLMClientError as VLMClientError
     from cosee.models.registry import create_vlm_client as create_vlm_client
     from cosee.models.wrappers import resilient as resilient
@@ -44,25 +43,24 @@ if TYPE_CHECKING:
     from cosee.datasets.folder import Folder as Folder
     from cosee.datasets.synthetic.document import make_samples as make_samples, samples_dir as samples_dir
     from cosee.datasets.submissions import write_submission as write_submission
-    from cosee.eval.metrics import aggregate_metrics as aggregate_metrics, anls as anls, exact_match as exact_match
-    from cosee.eval.metrics import f1_score as f1_score, normalize_answer as normalize_answer
-    from cosee.eval.metrics import score_many as score_many
+    from cosee.eval.metrics import (aggregate_metrics as aggregate_metrics, anls as anls, exact_match as exact_match,
+                                    f1_score as f1_score, normalize_answer as normalize_answer,
+                                    score_many as score_many)
     from cosee.eval.statistics import bootstrap as bootstrap, compare_runs as compare_runs
-    from cosee.eval.baselines import direct_answer as direct_answer, self_consistency as self_consistency
-    from cosee.eval.baselines import single_agent_cot as single_agent_cot
-    from cosee.eval.baselines import multi_agent_chat_no_board as multi_agent_chat_no_board
+    from cosee.eval.baselines import (direct_answer as direct_answer, match_budget as match_budget,
+                                      multi_agent_chat_no_board as multi_agent_chat_no_board,
+                                      self_consistency as self_consistency, single_agent_cot as single_agent_cot)
     from cosee.qa import ask as ask
     from cosee.policies import Single as Single, Team as Team, Vote as Vote, register_method as register_method
     from cosee.cascade import Cascade as Cascade
     from cosee.chat import Chat as Chat
-    from cosee.eval.matching import match_budget as match_budget
     from cosee.experiments import run_experiment as run_experiment
     from cosee.runs.config import RunConfig as RunConfig, read_config as read_config
     from cosee.runs.table import Run as Run
     from cosee.runs.report import Report as Report
     from cosee.runs.viewer import Viewer as Viewer
-    from cosee.document import Document as Document, InteractiveDocument as InteractiveDocument
-    from cosee.document import VLMLanguageModel as VLMLanguageModel
+    from cosee.document import (Document as Document, InteractiveDocument as InteractiveDocument,
+                                VLMLanguageModel as VLMLanguageModel)
     from cosee.tools.base import Tool as Tool
     from cosee.tools.document import InteractiveDocumentWithTools as InteractiveDocumentWithTools
     from cosee.tools.agent import with_tools as with_tools

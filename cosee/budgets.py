@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from .controller import MODEL_FAILED, Episode, Snap, call_record
 from .focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
-from .models.calls import record
+from .models.backends import record
 from .models.client import (NoReply, Outcome, Rendered, Reply, Request, TaskType, as_client, merged,
                                  most_tokens, page_request, usable)
 from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord

@@ -13,7 +13,7 @@ from .controller import (MODEL_FAILED, CoSeeController, Episode, Event, Hypothes
                               proposals_of)
 from .focus import listed
 from .models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
-from .models.confidence import (CHECK_PROMPT, CHECK_TOKENS, p_true_logit, rules_first_confidence,
+from .models.text_prompts import (CHECK_PROMPT, CHECK_TOKENS, p_true_logit, rules_first_confidence,
                                      self_check_confidence)
 from .models.reader_client import OcrClient
 from .models.text_client import MultimodalClient, TextClient
@@ -21,7 +21,7 @@ from .models.usage import Ledger
 from .models.wrappers import ClientWrapper, known_client
 from .pages import page_numbers
 from .policies import DIRECT, DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Share, Team, make_method
-from .text.candidates import values_in
+from .text.linearization import values_in
 from .text.grounding import Location, TextLocator, open_locator
 from .utils.boxes import Box
 from .utils.json_scan import Reading

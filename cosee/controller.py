@@ -14,7 +14,7 @@ from .board import USER, Board, Cell, Evidence, View, has_page, unit_bbox, whole
 from .utils.boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import Reply, Request, VLMClient, as_client, most_tokens, request_texts, usable
-from .models.calls import record
+from .models.backends import record
 from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord, usage_text
 from .pages import Page, page_names, page_sizes
 from .utils.json_scan import read_confidence

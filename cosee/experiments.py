@@ -15,12 +15,11 @@ from .policies import make_method
 from .utils.files import digest
 from .retrieval.index import load_retriever
 from .models.registry import find_client, make_client
-from .runs.engines.together import answers_together, run_together
+from .runs.engines import answers_together, run_together
 from .runs.config import RunConfig, make_config, metrics_of, read_config
 from .runs.log import ABOUT, Entry, Record, RunError, RunLog, write_about
 from .runs.record import Job, jobs_of, read_shard, run_here, split_of, utc_now
-from .runs.pack import portable
-from .runs.progress import RunProgress, planned_questions
+from .runs.pack import RunProgress, planned_questions, portable
 from .runs.table import Run
 from .utils.text import counted
 
@@ -186,7 +185,7 @@ def _engine(config: RunConfig, client, workers: int, in_flight: int, time_limit:
             together: Optional[int], told: bool) -> Engine:
     "Here, or in processes that can be killed when they hang; ConfigError where these cannot have the client"
     if client is None and in_flight == 1 and (workers > 1 or time_limit):
-        from cosee.runs.engines.processes import run_processes
+        from cosee.runs.engines import run_processes
         return lambda config, jobs: run_processes(config, jobs, workers, time_limit)
     if workers > 1: raise ConfigError('several workers need a configured client: processes cannot share an object')
     if in_flight > 1 or time_limit:

@@ -13,7 +13,7 @@ from typing import Any, Optional, Protocol, Union, cast
 from .board import Board
 from .models.client import THUMBNAIL_PIXELS
 from .pages import PageError, ShownPages, as_picture, document_of, open_image, page_sizes
-from .utils.registry import Entry, Registry
+from .utils.config import Entry, Registry
 from .utils.text import one_line
 
 # %% auto #0

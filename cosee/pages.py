@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union, overload
 from .utils.files import digest
 from .utils.isolation import MEMORY, SECONDS, JobError, JobLost, apart, tell
-from .utils.ipc import room
-from .utils.isolated_worker import job_name, job_named
+from .utils.isolated_worker import job_name, job_named, room
 from .utils.text import counted
 
 # %% ../nbs/core/00_pages.ipynb #a1c0de51

@@ -14,8 +14,7 @@ import pytest
 from scipy.stats import mannwhitneyu, norm
 
 from cosee.cli.entry import main
-from cosee.eval.calibration import area_under_roc, reliability
-from cosee.eval.statistics import bootstrap, bootstrap_of, compare_pair, holm
+from cosee.eval.statistics import area_under_roc, bootstrap, bootstrap_of, compare_pair, holm, reliability
 from cosee.experiments import run_experiment
 from cosee.models.testing import ScriptedClient
 from cosee.runs.analysis import (Analysis, accuracy_by_part, calibration, herding, paired_comparison,

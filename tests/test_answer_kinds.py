@@ -132,7 +132,7 @@ def test_boxes_in_print(row, answer):
 
 
 def test_letters_are_no_boxes():
-    from cosee.text.checkboxes import find_boxes
+    from cosee.text.layout import find_boxes
     page = Image.new('L', (1000, 300), 'white')
     for i, text in enumerate(('D O o 0 B 8 Q', 'Do On DO OD BOB 0 D')):
         ImageDraw.Draw(page).text((40, 40 + 90 * i), text, fill=0, font_size=22 + 30 * i)

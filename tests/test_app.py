@@ -19,9 +19,8 @@ from cosee import samples_dir
 from cosee.app.server import create_page_app
 from cosee.server.answering import Clients
 from cosee.server.episodes import EpisodeService
-from cosee.server.documents import Caller, caller_of
+from cosee.server.documents import AllowedPaths, Caller, caller_of
 from cosee.server.security import Tokens
-from cosee.server.allowed_paths import AllowedPaths
 from cosee.server.serve import running
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import make_client

@@ -16,10 +16,8 @@ from pathlib import Path
 import pytest
 
 from cosee.board import Board
-from cosee.view.page import episode_policy, episode_script, episode_style
-from cosee.view.html import (
-    AUTHOR_COLOURS, ELEMENTS, WORDS, Html, asset, csp_hash, el, inline_script, inline_style, quote_asset
-)
+from cosee.view.html import (AUTHOR_COLOURS, ELEMENTS, Html, WORDS, asset, csp_hash, el, episode_policy,
+                             episode_script, episode_style, inline_script, inline_style, quote_asset)
 from cosee.view.episode import episode_html
 from cosee.runs.viewer_pages import viewer_page, viewer_policy, viewer_script, viewer_style
 

@@ -6,12 +6,9 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image
 
 from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent
-from cosee.eval.baselines import self_consistency, single_agent_cot
-from cosee.eval.baselines import multi_agent_chat_no_board
-from cosee.eval.matching import match_budget
-from cosee.policies import METHODS, Method
+from cosee.eval.baselines import match_budget, multi_agent_chat_no_board, self_consistency, single_agent_cot
+from cosee.policies import DIRECT_PROMPT, METHODS, Method, vote
 from cosee.budgets import Task, seed_of, shrink_pages, stochastic_rounding
-from cosee.policies import DIRECT_PROMPT, vote
 from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 from cosee.screen.call import ToolCall, format_tool_call
@@ -160,7 +157,7 @@ def test_votes_are_not_spent_on_one_look_at_all_pages():
 
 
 def test_no_budget_is_matched_where_no_model_is_asked():
-    from cosee.eval.matching import match_budget
+    from cosee.eval.baselines import match_budget
     from cosee.models.reader_client import OcrClient
     sample = dict(images=[PAGE], question="What is the total?", answer=["1"], meta={})
     with pytest.raises(ValueError, match="spends no tokens with this client"):

@@ -10,12 +10,11 @@ from cosee.agents import team
 from cosee.board import Board
 from cosee.controller import CoSeeController
 from cosee.document import InteractiveDocument, VLMLanguageModel
-from cosee.eval.baselines import direct_answer, self_consistency, single_agent_cot
-from cosee.eval.baselines import multi_agent_chat_no_board
+from cosee.eval.baselines import direct_answer, multi_agent_chat_no_board, self_consistency, single_agent_cot
 from cosee.eval.judge import judge_answer
 from cosee.extraction.extract import extract
 from cosee.models.client import VLMClient, ask, ask_many, page_request, prompt_request
-from cosee.models.calls import record
+from cosee.models.backends import record
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.wrappers import CachedClient, FallbackClient, RetryingClient
 from cosee.models.testing import ScriptedClient
@@ -164,8 +163,7 @@ def test_the_model_of_the_questions_is_used_by_everything(root, tmp_path):
     from cosee import samples_dir
     from cosee.server.answering import Clients
     from cosee.server.episodes import EpisodeService
-    from cosee.server.documents import caller_of
-    from cosee.server.allowed_paths import AllowedPaths
+    from cosee.server.documents import AllowedPaths, caller_of
     cells = json.loads((root / "nbs/explain/questions.ipynb").read_text(encoding="utf-8"))["cells"]
     space = {}
     exec(next(code for cell in cells if (code := "".join(cell["source"])).startswith("class MyModel")), space)

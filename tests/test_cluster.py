@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from cosee.runs.engines.ray_engine import run_ray
+from cosee.runs.engines import run_ray
 from cosee.runs.log import without_times
 from cosee.runs.table import Run
 from cosee.utils.config import ConfigError

@@ -6,10 +6,9 @@ from PIL import Image
 
 from cosee.cli.entry import main
 from cosee.utils.config import ConfigError
-from cosee.eval.matching import match_budget
-from cosee.policies import METHODS, Method, make_method, method_settings
+from cosee.eval.baselines import match_budget
+from cosee.policies import METHODS, Method, build_team, make_method, method_settings
 from cosee.eval.metrics import exact_match, f1_score
-from cosee.policies import build_team
 from cosee.experiments import run_experiment
 from cosee.models.testing import ScriptedClient
 from cosee.runs.config import make_config, metrics_of

@@ -35,7 +35,7 @@ from cosee.retrieval.index import PageIndex
 from cosee.models.client import Reply, VLMClient, as_client, merged
 from cosee.models.usage import image_tokens
 from cosee.models.testing import ScriptedClient
-from cosee.models.openai_client import OpenAIVLMClient
+from cosee.models.providers import OpenAIVLMClient
 from cosee.models.registry import CLIENTS, create_vlm_client, make_client, register_client
 from cosee.models.remote import RemoteClient, ServerError
 from cosee.text.ocr import TextExtractor
@@ -45,13 +45,11 @@ from cosee.runs.inspect_log import write_inspect
 from cosee.runs.log import RunLog, write_about
 from cosee.runs.record import answer_one
 from cosee.runs.table import Run
-from cosee.screen.agent import ScreenAgent
+from cosee.screen.agent import ScreenAgent, ScreenReader
 from cosee.screen.call import read_tool_call, validate_tool_call
 from cosee.screen.config import SYSTEM_PROMPTS, instruction, read_screen_config
-from cosee.screen.reader import ScreenReader
 from cosee.tools.agent import with_tools
-from cosee.tools.base import parse_tool_call
-from cosee.tools.calculator import Calculate
+from cosee.tools.base import Calculate, parse_tool_call
 from cosee.view.episode import EpisodeView, episode_html
 from cosee.view.widget import EpisodeWidget
 from cosee.view.drawing import annotate

@@ -22,7 +22,7 @@ from cosee.experiments import run_experiment
 from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient
 from cosee.runs.table import Run, score_records
-from cosee.screen.make import make_screens
+from cosee.screen.check import make_screens
 from cosee.utils.text import abstains
 
 # data set -> what its scorer makes of (the gold answer, an abstention where there is an answer, an abstention where

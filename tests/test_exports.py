@@ -15,7 +15,7 @@ from cosee.runs.table import Run
 from cosee.runs.config import make_config
 from cosee.runs.record import answer_one
 from cosee.runs.inspect_log import write_inspect
-from cosee.runs.markdown import board_markdown, episode_markdown, md_block
+from cosee.runs.figures import board_markdown, episode_markdown, md_block
 from cosee.models.testing import ScriptedClient
 from cosee.utils.text import md_line
 

@@ -14,7 +14,7 @@ import pytest
 import try_wheel
 from conftest import ROOT
 
-from cosee.utils.registry import EXTRA_OF, MissingExtra, extra_of, missing_extra, need
+from cosee.utils.config import EXTRA_OF, MissingExtra, extra_of, missing_extra, need
 
 HIDDEN = f"import sys\nfor name in {sorted(EXTRA_OF)!r}: sys.modules[name] = None\n"
 

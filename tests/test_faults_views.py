@@ -84,7 +84,7 @@ def page_of(folder, parts):
 
 
 SHOWN = "shown in a view, and not run"
-COSTLY = {"cosee.view.episode.EpisodeView": 4, "cosee.view.figure.Picture": 2, "cosee.runs.report.Report": 4,
+COSTLY = {"cosee.view.episode.EpisodeView": 4, "cosee.view.drawing.Picture": 2, "cosee.runs.report.Report": 4,
           "cosee.view.widget.EpisodeWidget": 4}   # these are shown with more texts by the tests below
 
 

@@ -10,9 +10,8 @@ import time
 import pytest
 from cosee.utils.boxes import box_iou
 from cosee.extraction.extract import extract
-from cosee.extraction.prompt import read_reply, reply_schema
-from cosee.extraction.schema import SchemaError, read_schema
-from cosee.extraction.values import read_value
+from cosee.extraction.lookup import read_reply, reply_schema
+from cosee.extraction.schema import SchemaError, read_schema, read_value
 from cosee.text.grounding import TextLocator
 from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient

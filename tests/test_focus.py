@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 from cosee.agents import team
 from cosee.board import Board
 from cosee.controller import CoSeeController, replay
-from cosee.eval.matching import match_budget
+from cosee.eval.baselines import match_budget
 from cosee.policies import Method, method_settings
 from cosee.budgets import Task
 from cosee.focus import (AllPages, AutoFocus, InView, Overview, TopPages, Viewing, make_focus, note_on, num_pages,

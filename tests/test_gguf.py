@@ -14,8 +14,7 @@ from cosee.models.text_client import TextClient
 from cosee.models import gguf_client
 from cosee.models.client import PageInput, build_messages, page_request
 from cosee.models.gguf_client import GgufClient
-from cosee.models.gguf_file import GgufError, read_gguf
-from cosee.models.gguf_pair import write_gguf_pair
+from cosee.models.gguf_file import GgufError, read_gguf, write_gguf_pair
 from cosee.models.batching import own_account
 from cosee.models.qwen_vl_wrapper import TINY_PIXELS, QwenVLClient, tiny_folder
 from cosee.models.testing import random_gguf

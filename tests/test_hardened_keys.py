@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from cosee.board import Board
 from cosee.cli.entry import main
-from cosee.utils.config import ConfigError, concealed, parse_yaml, read_text, redact
+from cosee.utils.config import ConfigError, concealed, load_object, parse_yaml, read_text, redact
 from cosee.controller import Episode
 from cosee.experiments import run_experiment
 from cosee.models.backends import Backend
@@ -22,7 +22,6 @@ from cosee.models.client import build_messages
 from cosee.models.usage import Ledger, Usage
 from cosee.models.registry import CLIENTS
 from cosee.models.remote import RateLimitError, RequestError, ResponseParseError, TimeoutError, VLMClientError
-from cosee.utils.registry import load_object
 from cosee.runs.config import make_config
 from cosee.runs.table import Run, Transcript
 from fake_servers import WIRES, FakeServer, LocalServer
@@ -366,7 +365,7 @@ SHOWN = {"cosee.board.Board": hostile_board, "cosee.models.usage.Ledger": hostil
          "cosee.eval.metrics.FlavourTable": hostile_flavours, "cosee.eval.metrics.OfficialTable": hostile_official,
          "cosee.eval.statistics.Differences": hostile_differences, "cosee.runs.report.Report": hostile_report,
          "cosee.extraction.scores.FieldScores": hostile_fields, "cosee.runs.analysis.Table": hostile_table,
-         "cosee.screen.score.ScreenScores": hostile_screens, "cosee.view.figure.Picture": hostile_picture,
+         "cosee.screen.score.ScreenScores": hostile_screens, "cosee.view.drawing.Picture": hostile_picture,
          "cosee.view.widget.EpisodeWidget": hostile_widget}
 OURS = {"cosee.view.html.Quote": "a part of a file of the package", "cosee.screen.scenes.Scene": "a picture"}
 REPRS = ("_repr_html_", "_repr_markdown_", "_repr_mimebundle_", "_repr_svg_", "_repr_latex_", "_repr_javascript_")

@@ -76,7 +76,7 @@ def test_cosee_ask_refuses_a_damaged_checkpoint(random_weights, tmp_path, capsys
 def test_a_visual_retriever_with_a_missing_tensor_is_refused(tmp_path):
     pytest.importorskip("torch")
     from cosee.models.testing import random_retriever
-    from cosee.retrieval.visual import VisualEncoder
+    from cosee.retrieval.embeddings import VisualEncoder
     from cosee.models.checkpoint import ModelError
     whole = random_retriever(tmp_path / "whole")
     folder = damaged_copy(whole, tmp_path / "cut", lambda t: t.pop("embedding_proj_layer.weight"))
@@ -295,8 +295,7 @@ def key(client, temperature=0):
 
 def test_the_key_of_a_reply_holds_what_readers_of_print_are_set_to(monkeypatch):
     import cosee
-    from cosee.models.text_client import TextClient
-    from cosee.models.text_client import MultimodalClient
+    from cosee.models.text_client import MultimodalClient, TextClient
     from cosee.models.testing import ScriptedClient
     from cosee.models.reader_client import OcrClient
     from cosee.text.ocr import TextExtractor
@@ -320,7 +319,7 @@ def test_the_key_of_a_reply_holds_what_readers_of_print_are_set_to(monkeypatch):
 def test_the_key_of_a_reply_holds_the_address_that_the_environment_names(monkeypatch, kind, variable):
     from cosee.models.backends import Backend
     from cosee.models.registry import CLIENTS
-    from cosee.utils.registry import load_object
+    from cosee.utils.config import load_object
 
     def made(**fields):
         return key(load_object(CLIENTS[kind].backend)(Backend(kind=kind, model="m", **fields), "k" * 20))
@@ -338,7 +337,7 @@ ODD_VALUES = ["many", -5, 10**30, 1e300, 2.5, True, [], {"a": 1}, ["7"], None]
 def server_client(server, **fields):
     from cosee.models.backends import Backend
     from cosee.models.registry import CLIENTS
-    from cosee.utils.registry import load_object
+    from cosee.utils.config import load_object
     backend = Backend(kind=server.wire, model="m", id=f"{server.wire}.m", base_url=server.base_url, max_retries=0,
                       timeout=20)
     return load_object(CLIENTS[server.wire].backend)(backend, "planted-0123456789")
@@ -584,7 +583,7 @@ def test_a_report_is_written_whole_or_not_at_all(sound, tmp_path, monkeypatch):
 
 def test_a_plugin_that_ends_the_program_is_an_error(tmp_path, monkeypatch, capsys):
     from cosee.cli.entry import main
-    from cosee.utils.registry import load_plugin
+    from cosee.utils.config import load_plugin
     (tmp_path / "leaving.py").write_text("import sys\nsys.exit(0)\n")
     (tmp_path / "broken.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -8,9 +8,8 @@ import pytest
 from cosee.utils.boxes import is_box
 from cosee.utils.config import ConfigError
 from cosee.extraction.extract import extract
-from cosee.extraction.prompt import form_prompt, reply_schema
-from cosee.extraction.schema import SchemaError, read_schema
-from cosee.extraction.values import read_value
+from cosee.extraction.lookup import form_prompt, reply_schema
+from cosee.extraction.schema import SchemaError, read_schema, read_value
 from cosee.models.testing import ScriptedClient
 from cosee.text.layout import typed_page
 from PIL import Image

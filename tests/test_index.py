@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 
-from cosee.retrieval.query_parsing import find_page_references, label_lines, page_number_offset
-from cosee.retrieval.lexical import MAX_LINES, WordIndex, normalize, tokenize
+from cosee.retrieval.lexical import (MAX_LINES, WordIndex, find_page_references, label_lines, normalize,
+                                     page_number_offset, tokenize)
 from cosee.retrieval.embeddings import passages, similarity, vectors_from_bytes, vectors_to_bytes
 from cosee.retrieval.index import PageHit, PageIndex, fuse_ranks
 from cosee.text.ocr import TextExtractor

@@ -17,9 +17,8 @@ from PIL import Image
 from cosee.cli.entry import main
 from cosee.models.client import build_messages
 from cosee.models.transformers_client import ContextOverflow, TransformersClient
-from cosee.models.families import FAMILIES
+from cosee.models.checkpoint import FAMILIES, ModelError
 from cosee.models.testing import RANDOM, random_model
-from cosee.models.checkpoint import ModelError
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.registry import create_vlm_client, make_client
 from asking import chat_many

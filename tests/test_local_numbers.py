@@ -14,10 +14,10 @@ from cosee.utils.boxes import ASKED_THOUSANDTHS
 from cosee.controller import CoSeeController
 from cosee.utils.json_scan import scan_json
 from cosee.models.client import build_messages, prompt_text
-from cosee.models.calls import record
+from cosee.models.backends import record
 from cosee.models.transformers_client import TransformersClient
-from cosee.models.coordinates import IN_PARTS, IN_THOUSANDTHS, in_pixels, numbers_of
-from cosee.models.families import FAMILIES
+from cosee.models.replies import IN_PARTS, IN_THOUSANDTHS, in_pixels, numbers_of
+from cosee.models.checkpoint import FAMILIES
 from cosee.models.prompts import picture_tokens, local_prompt
 from cosee.models.testing import RANDOM
 from cosee.models.constrained import JsonGrammar

@@ -17,10 +17,9 @@ from cosee.models.wrappers import CachedClient
 from cosee.models.client import build_messages, thought_tokens
 from cosee.models.usage import Ledger
 from cosee.models.transformers_client import ContextOverflow, TransformersClient
-from cosee.models.families import FAMILIES
-from cosee.models.testing import random_model
-from cosee.models.reasoning import MARKS
-from cosee.models.testing import random_checkpoint
+from cosee.models.checkpoint import FAMILIES
+from cosee.models.testing import random_checkpoint, random_model
+from cosee.models.replies import MARKS
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.registry import create_vlm_client, make_client
 from asking import chat_many

@@ -12,8 +12,7 @@ from PIL import Image
 from scipy.stats import chisquare
 from cosee.models.client import build_messages
 from cosee.models import prefix_cache as prefix
-from cosee.models.decoding import DecodingRow, Sampling
-from cosee.models.prompt_lookup import Draft, Lookup, Pace
+from cosee.models.decoding import DecodingRow, Draft, Lookup, Pace, Sampling
 from cosee.models.testing import random_checkpoint
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from asking import chat_many

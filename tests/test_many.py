@@ -15,10 +15,9 @@ from PIL import Image
 
 from cosee.cli.entry import main
 from cosee.extraction.folder import Extracted, begin_folder, document_key, write_line
-from cosee.extraction.report import report_html
-from cosee.extraction.review import Review
+from cosee.extraction.review import Review, report_html
 from cosee.runs.log import RunError, locked_file
-from cosee.server.review import create_review_app
+from cosee.server.viewer import create_review_app
 from cosee.server.serve import running
 
 pytestmark = pytest.mark.slow

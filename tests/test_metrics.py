@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from cosee.utils.boxes import box_iou
 from cosee.eval import answer_types as fl
-from cosee.eval.calibration import expected_calibration_error
+from cosee.eval.statistics import expected_calibration_error
 from cosee.eval.metrics import (RunningMetrics, aggregate_metrics, anls, anls_many, exact_match, f1_score, flavours,
                                 normalize_answer, official_flavours, score, score_many)
 from cosee.eval.registry import SCORERS, best_pairs
@@ -361,7 +361,7 @@ def test_long_answers_are_scored(text):
 
 
 def test_risk_and_coverage():
-    from cosee.eval.calibration import area_under_risk_coverage
+    from cosee.eval.statistics import area_under_risk_coverage
     assert area_under_risk_coverage([], []) != area_under_risk_coverage([], [])  # NaN
     assert area_under_risk_coverage([.9, .1], [1, 1]) == 0 and area_under_risk_coverage([.9, .1], [0, 0]) == 1
     with pytest.raises(ValueError, match="between 0 and 1"): area_under_risk_coverage([2], [1])

@@ -10,14 +10,12 @@ from cosee.board import Board
 from cosee.utils.boxes import thousandths_around
 from cosee.utils.files import FileCache, cache_folder
 from cosee.models.client import page_request
-from cosee.text.paragraphs import split_sentences
-from cosee.text.layout import page_spans, typed_page
-from cosee.text.values import value_kind
+from cosee.text.layout import page_spans, split_sentences, typed_page
+from cosee.text.values import to_number, value_kind
 from cosee.models.reader_client import OcrClient
 from cosee.text.question import concepts, expected_kinds, lexicon_lines, similar, stem, tokens
 from cosee.text.facts import inline_pairs, trailing_value
 from cosee.text.reader import Reader
-from cosee.text.values import to_number
 from cosee.text.ocr import TextExtractor, _make_engine, _ocr_page, page_key
 from cosee.text.page_text import PageCache, as_drawn, make_line, turned_box, upright, valid_page
 from other_layouts import clinic_form

@@ -5,10 +5,9 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from cosee.pages import load_pages, open_image
-from cosee.text.layout import page_spans, typed_page
+from cosee.text.layout import page_paragraphs, page_spans, paragraph_text, typed_page
 from cosee.text.ocr import TextExtractor
 from cosee.text.page_text import valid_page
-from cosee.text.paragraphs import page_paragraphs, paragraph_text
 from test_layer import Pdf, say
 
 

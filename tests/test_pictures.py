@@ -13,7 +13,7 @@ from cosee.runs.analysis import calibration, herding
 from cosee.runs.answers import Cost, Proposal, example_answer
 from cosee.runs.figures import (ScorePoint, herding_picture, reliability_picture, score_picture, usage_by_agent,
                                 usage_picture)
-from cosee.view.figure import COLOURS, Picture, contrast
+from cosee.view.drawing import COLOURS, Picture, contrast
 from cosee.runs.report import Report
 from test_exports import HOSTILE, made_run
 

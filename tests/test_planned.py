@@ -16,10 +16,9 @@ from cosee.models.remote import AuthenticationError
 from cosee.planner.document_plan import (DocumentPlan, find_named_pages, plan_document, read_request,
                                           settle_document_plan)
 from cosee.planner.graph import cosee_graph, memory
-from cosee.planner.measures import MEASURES
-from cosee.planner.planned import PlannedController
+from cosee.planner.quality import MEASURES, quality_node, scope_box, wanted_measures
+from cosee.planner.document_plan import PlannedController
 from cosee.planner.planning import PlannerOutput, plan, planner_node, planner_prompt
-from cosee.planner.quality import quality_node, scope_box, wanted_measures
 from cosee.agents import team
 
 pytestmark = pytest.mark.slow

@@ -7,12 +7,11 @@ import threading
 
 import pytest
 from cosee.models.backends import Backend, load_config
-from cosee.models.testing import ScriptedClient
-from cosee.models.openai_client import OpenAIVLMClient
+from cosee.models.testing import ScriptedClient, random_checkpoint
+from cosee.models.providers import OpenAIVLMClient
 from cosee.models.remote import AuthenticationError, ResponseParseError, ServerError
 from cosee.models.registry import create_vlm_client
 from cosee.models.wrappers import AllFailed
-from cosee.models.testing import random_checkpoint
 from cosee.planner.planning import (AgenticIQAState, JsonLog, PLANNER_PROMPT, PlanCache, PlanControlFlags,
                                     PlannerOutput, check_image_path, load_image, parse_plan, plan, planner_client,
                                     planner_node, planner_prompt, planner_schema, settle_plan)

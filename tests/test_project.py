@@ -218,7 +218,7 @@ def test_a_misspelt_name_is_told_what_was_meant(asked, meant):
 
 
 @pytest.mark.parametrize("first",
-                         ["", "import cosee.pages, cosee.planner.planning, cosee.cli.entry, cosee.view.figure"])
+                         ["", "import cosee.pages, cosee.planner.planning, cosee.cli.entry, cosee.view.drawing"])
 def test_no_module_stands_in_the_way_of_a_name(first):
     "A submodule that was imported before takes the place of no name that a package offers."
     code = (f"{first}\nimport importlib, types\n"

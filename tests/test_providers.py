@@ -14,7 +14,7 @@ from cosee.models.client import build_messages
 from cosee.models.remote import (AuthenticationError, RateLimitError, RequestError, ResponseParseError, ServerError,
                                  TimeoutError, VLMClientError, encode_image, strict_schema, unwrapped)
 from cosee.models.registry import CLIENTS, create_vlm_client
-from cosee.utils.registry import load_object
+from cosee.utils.config import load_object
 from fake_servers import FakeServer, asked
 from PIL import Image
 from asking import chat_many

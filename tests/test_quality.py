@@ -16,9 +16,9 @@ from cosee.planner.graph import cosee_graph, memory, planner_graph, serializer
 from cosee.models.testing import ScriptedClient
 from cosee.models.remote import ServerError
 from cosee.planner.planning import PlanControlFlags, PlannerOutput
-from cosee.planner.measures import MEASURES, image_quality
-from cosee.planner.planned import PlannedController, quality_plan
-from cosee.planner.quality import FINDINGS, ImageQuality, quality_findings, quality_node, quality_text, wanted_measures
+from cosee.planner.quality import (FINDINGS, ImageQuality, MEASURES, image_quality, quality_findings, quality_node,
+                                   quality_text, wanted_measures)
+from cosee.planner.document_plan import PlannedController, quality_plan
 from cosee.pages import PageError
 from conftest import ROOT
 from PIL import Image

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings, strategies as st
 torch = pytest.importorskip('torch')
 from PIL import Image
 from cosee.models.client import build_messages
-from cosee.models.calls import record
+from cosee.models.backends import record
 from cosee.models.usage import image_tokens
 from cosee.models.decoding import Sampling
 from cosee.models.transformers_client import ContextOverflow

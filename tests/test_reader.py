@@ -413,7 +413,7 @@ def test_what_a_leaflet_says(question, answer, page): assert said(question, page
 
 def test_questions_about_the_whole_document_look_at_its_first_page():
     "However often other pages say the words"
-    from cosee.retrieval.query_parsing import find_page_references as find
+    from cosee.retrieval.lexical import find_page_references as find
     whole = ('Who wrote it?', 'Wer ist die Autorin?', "Qui est l'auteur ?", 'Which version is this?',
              'Welche Fassung ist das?')
     assert all(find(q, 9).positions == [1] for q in whole)

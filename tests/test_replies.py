@@ -20,7 +20,7 @@ from cosee.controller import CoSeeController
 from cosee.policies import Method
 from cosee.utils.json_scan import find_answer, read_answer, spoken, without_reasoning
 from cosee.models.testing import ScriptedClient
-from cosee.models.openai_client import OpenAIVLMClient
+from cosee.models.providers import OpenAIVLMClient
 from cosee.pages import load_pages
 from cosee.screen.call import read_tool_call, read_tool_calls
 from cosee.utils.text import NOT_ANSWERABLE, abstains, means_none

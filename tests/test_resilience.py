@@ -12,7 +12,7 @@ from cosee.controller import CoSeeController
 from cosee.models.client import build_messages, page_request
 from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
-from cosee.models.openai_client import OpenAIVLMClient
+from cosee.models.providers import OpenAIVLMClient
 from cosee.models.remote import ResponseParseError, ServerError, VLMClientError
 from cosee.models.wrappers import (AllFailed, CachedClient, FallbackClient, ResponseCache, RetryingClient, call_key,
                                    resilient, validation_error)

@@ -199,7 +199,7 @@ def test_failures_are_recorded_and_retried_on_demand(here, undisturbed, tmp_path
 @pytest.mark.parametrize("kind", ["hang", "stuck"])
 def test_a_hanging_model_costs_its_question_and_no_more(here, tmp_path, monkeypatch, kind):
     "`hang` is ended by the timer in the worker, `stuck` by killing the worker."
-    from cosee.runs.engines import processes as cluster
+    from cosee.runs import engines as cluster
     monkeypatch.setattr(cluster, "GRACE", .5)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS.parent)]))
     monkeypatch.setenv("COSEE_TRAP", f"{kind}:w1w")

@@ -10,8 +10,7 @@ from cosee.models.client import Reply, VLMClient, message_blocks
 from cosee.models.testing import ScriptedClient
 from cosee.screen.agent import ScreenAgent, load_screens, read_step, run_screens, write_board_records
 from cosee.screen.call import ToolCall, format_tool_call
-from cosee.screen.check import validate_dataset
-from cosee.screen.make import make_screens
+from cosee.screen.check import make_screens, validate_dataset
 from cosee.screen.score import score_screens, score_step, step_picture
 from cosee.screen.tasks import SCREEN_TASKS
 from cosee.screen.config import SYSTEM_PROMPTS

@@ -12,13 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from cosee.screen import make as screen_data, tasks as screen_tasks
+from cosee.screen import check as screen_data, tasks as screen_tasks
 from cosee.datasets.records import DataError
 from cosee.screen.scenes import Scene
 from cosee.screen.call import ToolCall, read_tool_call, to_units, validate_tool_call
-from cosee.screen.check import check_case, check_record, validate_dataset
+from cosee.screen.check import check_case, check_record, make_screens, screen_files, split_numbers, validate_dataset
 from cosee.screen.config import SYSTEM_PROMPTS, screen_config
-from cosee.screen.make import make_screens, screen_files, split_numbers
 from cosee.screen.tasks import SCREEN_TASKS, Shot, make_shot, screen_task
 
 RECORD = {"id": "sample_00123", "image": "images/screenshot_00123.jpg", "conversations": [

@@ -17,7 +17,7 @@ from cosee.runs.table import Run, score_records
 from cosee.screen.agent import load_screens, run_screens, step_of, step_text
 from cosee.screen.call import ToolCall, format_tool_call
 from cosee.screen.config import SYSTEM_PROMPTS
-from cosee.screen.make import make_screens
+from cosee.screen.check import make_screens
 from cosee.screen.scenes import Scene
 from cosee.screen.score import score_screens, score_step
 from cosee.screen.tasks import SCREEN_TASKS, ScreenTask, Shot

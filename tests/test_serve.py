@@ -11,7 +11,7 @@ from cosee.agents import team
 from cosee.models.backends import Backend
 from cosee.controller import CoSeeController
 from cosee.models.client import build_messages
-from cosee.models.openai_client import OpenAIVLMClient
+from cosee.models.providers import OpenAIVLMClient
 from cosee.models.remote import ResponseParseError
 from cosee.models.wrappers import resilient
 from cosee.models.testing import random_checkpoint

@@ -25,9 +25,8 @@ from cosee.server.http import create_app, protect
 from cosee.server.answering import Clients
 from cosee.server.openai_api import chat
 from cosee.server.episodes import EpisodeService
-from cosee.server.documents import Limits, caller_of
+from cosee.server.documents import AllowedPaths, Limits, RequestError, caller_of
 from cosee.server.security import Tokens, hosts_for
-from cosee.server.allowed_paths import RequestError, AllowedPaths
 from cosee.server.serve import running
 from cosee.models.usage import BudgetExceeded
 from cosee.models.reader_client import OcrClient
@@ -414,7 +413,7 @@ import sys, threading
 from cosee.server.http import create_app, protect
 from cosee.server.answering import Clients
 from cosee.server.episodes import EpisodeService
-from cosee.server.allowed_paths import AllowedPaths
+from cosee.server.documents import AllowedPaths
 from cosee.server.serve import address_of, listening, serve
 from cosee.models.client import ask_many
 from cosee.models.wrappers import ClientWrapper

@@ -16,9 +16,8 @@ from cosee.datasets.synthetic.document import samples_dir
 from cosee.server.answering import Clients
 from cosee.server.mcp import mcp_app, mcp_server
 from cosee.server.episodes import EpisodeService
-from cosee.server.documents import caller_of
+from cosee.server.documents import AllowedPaths, caller_of
 from cosee.server.security import Tokens
-from cosee.server.allowed_paths import AllowedPaths
 from cosee.server.serve import running
 from cosee.models.reader_client import OcrClient
 from cosee.runs.table import Run

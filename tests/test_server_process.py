@@ -19,8 +19,7 @@ from conftest import ROOT
 from cosee.datasets.synthetic.document import samples_dir
 from cosee.server.answering import Clients
 from cosee.server.episodes import EpisodeService
-from cosee.server.documents import caller_of
-from cosee.server.allowed_paths import AllowedPaths
+from cosee.server.documents import AllowedPaths, caller_of
 from cosee.utils.text import NOT_ANSWERABLE
 
 pytestmark = pytest.mark.slow

@@ -9,10 +9,8 @@ import cosee.tools.base as tools
 import cosee.tools.document as document_with_tools
 import pytest
 from cosee.cli.entry import main
-from cosee.models.anthropic_client import AnthropicVLMClient
+from cosee.models.providers import AnthropicVLMClient, GoogleVLMClient, OpenAIVLMClient
 from cosee.models.backends import Backend, load_config
-from cosee.models.google_client import GoogleVLMClient
-from cosee.models.openai_client import OpenAIVLMClient
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.registry import make_client
 from cosee.models.wrappers import CachedClient, FallbackClient, RetryingClient
@@ -21,7 +19,7 @@ from cosee.models.clients import reading_client
 from cosee.models.text_client import MultimodalClient
 from cosee.planner import VLMClient, create_vlm_client, plan, planner_client, planner_graph, planner_node
 from cosee.planner.planning import PLANNER_PROMPT, planner_prompt
-from cosee.tools.calculator import Calculate
+from cosee.tools.base import Calculate
 from cosee.utils.config import ConfigError
 from fake_servers import FakeServer, asked
 from PIL import Image

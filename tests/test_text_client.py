@@ -29,7 +29,7 @@ from cosee.text.linearization import Form, Line, Word, layout, write_page
 from cosee.models.text_prompts import boxes_for_lines, find_words, lines_for_boxes, role_examples
 from cosee.models.client import build_messages, page_request, prompt_text
 from cosee.models.testing import ScriptedClient
-from cosee.models.openai_client import OpenAIVLMClient
+from cosee.models.providers import OpenAIVLMClient
 from cosee.models.registry import make_client
 from cosee.text.layout import typed_page
 from cosee.pages import ShownPages

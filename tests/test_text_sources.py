@@ -15,15 +15,13 @@ from conftest import ROOT
 from cosee.utils.config import ConfigError
 from cosee.policies import make_method
 from cosee.budgets import Task
-from cosee.models.text_client import TextClient
-from cosee.models.confidence import CHECK_PROMPT
-from cosee.models.testing import random_gguf
-from cosee.models.text_client import MultimodalClient, with_page_tokens
+from cosee.models.text_client import MultimodalClient, TextClient, with_page_tokens
+from cosee.models.text_prompts import CHECK_PROMPT
+from cosee.models.testing import ScriptedClient, random_gguf
 from cosee.models import weights
 from cosee.models.client import build_messages
 from cosee.models.usage import Ledger
-from cosee.models.testing import ScriptedClient
-from cosee.models.openai_client import OpenAIVLMClient
+from cosee.models.providers import OpenAIVLMClient
 from cosee.models.registry import client_for, create_vlm_client, make_client
 from cosee.models.remote import ImagesRefused, RequestError, ServerError
 from cosee.models.wrappers import RetryingClient

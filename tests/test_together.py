@@ -18,7 +18,7 @@ from cosee.models.testing import ScriptedClient
 from cosee.models.batching import own_account
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.runs.config import make_config
-from cosee.runs.engines.together import answers_together, run_together, side_by_side
+from cosee.runs.engines import answers_together, run_together, side_by_side
 from cosee.runs.log import read_records, without_times
 from cosee.runs.record import Job, jobs_of
 from cosee.runs.table import Run

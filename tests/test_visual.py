@@ -11,7 +11,7 @@ import pytest
 from cosee.focus import make_focus
 from cosee.retrieval.index import PageIndex
 from cosee.models.testing import RETRIEVERS, WIDE, random_retriever
-from cosee.retrieval.visual import VisualEncoder, late_interaction, visual_encoder
+from cosee.retrieval.embeddings import VisualEncoder, late_interaction, visual_encoder
 from cosee.models.checkpoint import ModelError
 from PIL import Image
 
@@ -133,7 +133,7 @@ def test_no_folder_no_device_and_no_room(folders, tmp_path, monkeypatch):
     with pytest.raises(ModelError, match="is a file"): VisualEncoder(tmp_path / "file")
     if not torch.cuda.is_available():
         with pytest.raises(ModelError, match="'cuda:7' is not there"): VisualEncoder(folders["colpali"], "cuda:7")
-    monkeypatch.setattr("cosee.retrieval.visual._free_memory", lambda device: 1000)
+    monkeypatch.setattr("cosee.retrieval.embeddings._free_memory", lambda device: 1000)
     with pytest.raises(ModelError, match="its weights take .* are free on cpu"): VisualEncoder(folders["colpali"])
 
 
@@ -168,7 +168,7 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 from cosee.retrieval.index import PageIndex
-from cosee.retrieval.visual import VisualEncoder
+from cosee.retrieval.embeddings import VisualEncoder
 sys.path.insert(0, sys.argv[1])
 from test_visual import NoPrint, drawn
 encoder, done, pages = VisualEncoder(sys.argv[2]), [], VisualEncoder.encode_pages

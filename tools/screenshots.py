@@ -122,7 +122,7 @@ class Shots:
         from cosee.app.server import create_page_app
         from cosee.server.answering import Clients
         from cosee.server.episodes import EpisodeService
-        from cosee.server.allowed_paths import AllowedPaths
+        from cosee.server.documents import AllowedPaths
         from cosee.server.serve import running
         from cosee.models.registry import make_client
         gated = Gated(make_client("ocr"))

@@ -61,7 +61,7 @@ CALLS = [
     ("from cosee.datasets.sample import as_torch; as_torch([])", "qwen"),
     ("from cosee.view.widget import explore_board; explore_board(cosee.Board())", "widget"),
     ("from cosee.planner.graph import planner_graph; planner_graph(cosee.ScriptedClient([]))", "planner"),
-    ("from cosee.view.figure import new_figure; new_figure(1, 1)", "pictures"),
+    ("from cosee.view.drawing import new_figure; new_figure(1, 1)", "pictures"),
 ]
 # Extras that can be together in their oldest versions, and the tests that use them
 TESTED = {
@@ -72,12 +72,12 @@ TESTED = {
 }
 TOOLS = ["fastcore", "nbdev", "execnb", "ipython", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "scipy"]
 # Modules whose classes extend those of PyTorch; all others import such libraries inside functions.
-NEED_TORCH = {f"cosee.models.{m}" for m in ("prefix_attention", "prefix_cache", "products")}
+NEED_TORCH = {f"cosee.models.{m}" for m in ("prefix_cache", "fast_layers")}
 # Every module but those whose classes extend another library's; and no part of an extra is there, so that nothing is
 # found by luck
 MODULES = f"""
 import importlib, pkgutil, cosee
-from cosee.utils.registry import EXTRA_OF, installed
+from cosee.utils.config import EXTRA_OF, installed
 assert not list(filter(installed, EXTRA_OF)), list(filter(installed, EXTRA_OF))
 skip = {NEED_TORCH!r}
 skip |= {{"cosee.server.mcp", "cosee.cli.inspect_plugin"}}

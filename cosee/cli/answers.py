@@ -11,7 +11,7 @@ __all__ = ['Evidence', 'Result', 'result_of', 'is_answered', 'print_answer']
 # %% ../../nbs/cli/07_answers.ipynb #answers6
 from pathlib import Path
 from typing import Any, NotRequired, Optional, TYPE_CHECKING, TypedDict
-from .common import TerminalPage, board_lines
+from .options import TerminalPage, board_lines
 from ..models.usage import usage_text
 from ..utils.text import abstains, counted, means_none, one_line
 

@@ -18,10 +18,10 @@ from pydantic import Field
 from .answers import Result, files_of, is_answered, page_names_of, print_answer, result_of
 from .clients import (ClientOptions, check_client, make_client, open_transcriber, page_sources, read_roles,
                                settle_client, tell_duties, visual_settings)
-from .common import Interruptible, TerminalPage, print_json, say, show_in_browser
+from .options import (Count, FileOptions, Interruptible, Many, Options, Share, Switch, TerminalPage,
+                               argument, option, print_json, say, show_in_browser)
 from .help import ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop
-from .options import Count, FileOptions, Many, Options, Share, Switch, argument, option
-from ..text.weights import BOUND
+from ..text.encoder import BOUND
 from ..utils.text import NOT_ANSWERABLE, abstains, check_question, counted, left_text, one_line, same_answer
 
 # %% ../../nbs/cli/06_ask.ipynb #5bf32eef
@@ -312,7 +312,7 @@ def _team(args: AnswerOptions, client: VLMClient, pages: Pages) -> list[Agent]:
 # %% ../../nbs/cli/06_ask.ipynb #925350f1
 def _tell_plan(args: AnswerOptions, planned: Planned):
     "Say on standard error what is planned"
-    from cosee.planner.planned import plan_text
+    from cosee.planner.document_plan import plan_text
     if planned.error: say(args, one_line(f'no plan by the model: {planned.error}', 200))
     say(args, f'plan by {planned.by}: {plan_text(planned) or "nothing but to answer"}')
 
@@ -322,8 +322,8 @@ def _shapes_team(args: AnswerOptions) -> bool:
 
 def _controller(args: AnswerOptions, client: VLMClient, pages: Pages, focus: FocusSpec) -> CoSeeController:
     "The controller that the options ask for"
-    from cosee.planner.measures import MEASURES
-    from cosee.planner.planned import PlannedController, quality_plan
+    from cosee.planner.quality import MEASURES
+    from cosee.planner.document_plan import PlannedController, quality_plan
     from cosee.cascade import make_controller
     crew = _team(args, client, pages)
     shared = dict[str, Any](order=args.order, page_selection=focus, snap=_SNAPS[args.snap])
@@ -408,7 +408,7 @@ def _ask_one(args: AnswerOptions, client: VLMClient, answers: Answers, question:
 # %% ../../nbs/cli/06_ask.ipynb #7eabce26
 def _find_files(args: AnswerOptions, client: VLMClient, pages: Pages, question: str) -> list[str]:
     "The files that a question names, where there are several; [] where it names none, or all"
-    from cosee.retrieval.files import files_named
+    from cosee.retrieval.index import files_named
     held = files_of(pages)
     names, words = list(held), getattr(client, 'words', None)
     def text_of(i: int) -> str:
@@ -423,7 +423,7 @@ def _find_files(args: AnswerOptions, client: VLMClient, pages: Pages, question: 
 def _files_focus(args: AnswerOptions, pages: Pages, some: list[str], focus: FocusSpec) -> FocusSpec:
     "A focus on the pages of some files"
     from cosee.focus import index_of
-    from cosee.retrieval.files import FileFocus
+    from cosee.retrieval.index import FileFocus
     held = files_of(pages)
     visual = focus.get('visual') if isinstance(focus, dict) else None
     index = getattr(focus, 'index', None) or (lambda document: index_of(document, visual=visual))

@@ -16,11 +16,10 @@ import logging, os, sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Optional
 from pydantic import AfterValidator, Field, model_validator
-from .common import CommonOptions, say
+from .options import CommonOptions, Count, Many, Options, Switch, option, say
 from .help import BAD_INPUT, Stop
-from .options import Count, Many, Options, Switch, option
 from ..models.registry import CLIENTS
-from ..utils.registry import installed, no_such
+from ..utils.config import installed, no_such
 from ..utils.text import one_line
 
 # %% ../../nbs/cli/04_clients.ipynb #clients7
@@ -258,8 +257,7 @@ def check_weights(
 ):
     "Raise `ModelError` or `WeightsError` for a directory that the client cannot open, in a moment."
     from cosee.models.transformers_client import GET_ANY
-    from cosee.models.families import vision_types
-    from cosee.models.checkpoint import GET_WEIGHTS, QWEN, check_model_path
+    from cosee.models.checkpoint import GET_WEIGHTS, QWEN, check_model_path, vision_types
     from cosee.models.weights import local_weights
     folder = local_weights(model_path)
     if kind == 'qwen': check_model_path(folder, GET_WEIGHTS, QWEN)

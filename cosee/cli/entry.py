@@ -14,8 +14,7 @@ from typer.core import TyperCommand
 from .help import (BAD_INPUT, CODES_HELP, CONTEXT, FAILED, INTERRUPTED, PIPE_CLOSED, Call, HelpGroup, Parts,
                             Stop)
 from .signals import HEARD, hear
-from ..utils.config import ConfigError, redact
-from ..utils.registry import Entry, Registry, did_you_mean, missing_extra
+from ..utils.config import ConfigError, Entry, Registry, did_you_mean, missing_extra, redact
 from ..utils.isolation import stop_jobs
 from ..utils.text import one_line
 
@@ -34,7 +33,7 @@ COMMANDS: Registry[Entry] = Registry('command', dict(
     serve=Entry('cosee.cli.server:serve', 'answer programs: JSON over HTTP, and chat as OpenAI has it'),
     mcp=Entry('cosee.cli.server:mcp', 'answer assistants that speak the Model Context Protocol'),
     screen=Entry('cosee.cli.screen:SCREEN', 'make, check, show and score data sets of screens'),
-    plan=Entry('cosee.cli.plan:plan', 'say what a request about a picture needs, or how well pages can be read'),
+    plan=Entry('cosee.cli.screen:plan', 'say what a request about a picture needs, or how well pages can be read'),
     demo=Entry('cosee.cli.ask:demo', 'ask prepared questions about a sample document')))
 
 # %% ../../nbs/cli/05_entry.ipynb #3b2f6a11
@@ -209,8 +208,7 @@ def _cache_off(off: bool) -> Iterator[None]:
 
 def _write_config(call: Call):
     "Write the options of a call, as `--write-config` says"
-    from cosee.cli.common import say
-    from cosee.cli.options import write_options
+    from cosee.cli.options import say, write_options
     file = call.options.write_config
     write_options(file, call.options, call.name)
     say(call.options, f'{file}: the options of this call; --config takes them from there')

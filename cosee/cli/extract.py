@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Optional, TYPE_CHECKING
 from pydantic import AfterValidator
 from .clients import ClientOptions, make_client, page_sources, settle_client
-from .common import Interruptible, say, text_table
+from .options import Count, Interruptible, Switch, argument, option, say, text_table
 from .help import ANSWERED, BAD_INPUT, CODES_HELP, FAILED, Stop
-from .options import Count, Switch, argument, option
 from ..utils.text import counted, left_text, one_line
 
 # %% ../../nbs/cli/08_extract.ipynb #f7da35d9
@@ -26,7 +25,7 @@ if TYPE_CHECKING: from cosee.extraction.folder import Extractor, Work
 
 # %% ../../nbs/cli/08_extract.ipynb #e9024c7e
 def _split(text: str) -> str:
-    from cosee.extraction.batch import read_split
+    from cosee.extraction.lookup import read_split
     return read_split(text)
 
 class ExtractOptions(ClientOptions, Interruptible):
@@ -124,7 +123,7 @@ def _print_line(line: dict[str, Any], as_json: bool):
 def _finish(args: ExtractOptions, out: Path):
     "Write the report and the tables of a folder"
     from cosee.extraction.folder import REPORT, Extracted, export_values
-    from cosee.extraction.report import write_report
+    from cosee.extraction.review import write_report
     run = Extracted(out)
     try: export_values(run, out / 'values.csv')
     except ImportError as e: say(args, f'no values.csv: {one_line(str(e), 200)}')

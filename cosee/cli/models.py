@@ -15,12 +15,11 @@ import json, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, Optional, TypedDict
 from .clients import ModelOptions, backends_config, check_weights, open_client
-from .common import CommonOptions, print_json, say, text_table
+from .options import CommonOptions, Switch, argument, option, print_json, say, text_table
 from .help import ANSWERED, BAD_INPUT, FAILED, INTERRUPTED, Parts, Stop
-from .options import Switch, argument, option
 from ..models.weights import WEIGHTS, FetchError, Weights, fetch_weights, hub_address, weights_state
 from ..utils.files import CACHE_LIMITS, CACHES, FileCache, cache_folder
-from ..utils.registry import UnknownName, need, no_such
+from ..utils.config import UnknownName, need, no_such
 from ..utils.text import counted, one_line, same_answer
 
 # %% ../../nbs/cli/11_models.ipynb #models01
@@ -202,8 +201,7 @@ def _show_entry(options: ShowOptions, row: dict[str, Any]) -> int:
 def _show_folder(options: ShowOptions, path: str, row: Optional[dict[str, Any]] = None) -> int:
     "Say what a directory of weights holds, with the entry of the table of which it is, if any"
     from cosee.models.transformers_client import GET_ANY
-    from cosee.models.families import model_folder, vision_types
-    from cosee.models.checkpoint import LOCAL, ModelError, check_model_path, free_bytes
+    from cosee.models.checkpoint import LOCAL, ModelError, check_model_path, free_bytes, model_folder, vision_types
     from cosee.models.registry import client_for
     need('looking into a directory of weights', *LOCAL)
     try: found = model_folder(check_model_path(path, GET_ANY, vision_types()))

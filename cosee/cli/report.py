@@ -8,7 +8,7 @@ import json, sys, warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, Literal, Optional
-from .common import (CommonOptions, PageServerOptions, TerminalPage, board_lines, print_json, serve_page,
+from .options import (CommonOptions, PageServerOptions, TerminalPage, board_lines, print_json, serve_page,
                               text_table)
 from .help import BAD_INPUT, Stop
 from .options import Count, Many, Options, Switch, argument, option, read_amount
@@ -157,7 +157,7 @@ def _episode_text(record: Record, again: Any) -> str:
 
 def _show_episode(args: ReportOptions) -> int:
     "Show an episode of a run again, without a model: in the terminal, its trace as JSON, or its page"
-    from cosee.runs.markdown import episode_markdown
+    from cosee.runs.figures import episode_markdown
     from cosee.runs.table import replay_record
     from cosee.runs.viewer import Viewer
     from cosee.utils.files import write_whole
@@ -188,7 +188,7 @@ def _write_records(args: ReportOptions, output: str) -> list[Path]:
 def _write_inspect(args: ReportOptions, output: str) -> list[Path]:
     from cosee.runs.inspect_log import write_inspect
     from cosee.runs.table import Run
-    from cosee.runs.record_pages import RecordPages
+    from cosee.runs.viewer_pages import RecordPages
     run = Run(_one_run(args))
     source = RecordPages(run) if args.pages else None
     return write_inspect(run, output, (lambda record: source.pages(record)[0]) if source else None)
@@ -324,7 +324,7 @@ def _review(args: ViewOptions) -> int:
     "Serve the page in which the values of an extraction are accepted or corrected"
     from cosee.extraction.folder import Extracted
     from cosee.extraction.review import Review
-    from cosee.server.review import create_review_app
+    from cosee.server.viewer import create_review_app
     if len(args.folders) > 1: raise Stop('what `cosee extract` wrote is looked at alone: name one folder', BAD_INPUT)
     if args.export or args.metric:
         raise Stop(f'{args.folders[0]} holds values of `cosee extract`; --export and --metric are for runs', BAD_INPUT)

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Callable, ClassVar, Optional, TYPE_CHECKING, Union
 from .clients import (ModelChoice, PageOptions, VisualOptions, client_or_none, find_server, read_roles,
                                tell_duties, transcriber_settings, visual_settings)
-from .common import Interruptible, print_json, text_table
+from .options import (Amount, Count, Interruptible, Many, Options, Switch, argument, option, print_json,
+                               text_table)
 from .help import BAD_INPUT, Command, Stop
-from .options import Amount, Count, Many, Options, Switch, argument, option
 from ..models.registry import CLIENTS
 from ..utils.text import one_line, time_left
 
@@ -297,7 +297,7 @@ def _make_engine(args: RunOptions) -> Optional[Callable]:
     "A cluster, if one is asked for"
     if not args.ray: return None
     ray = args.ray
-    from cosee.runs.engines.ray_engine import run_ray
+    from cosee.runs.engines import run_ray
     def engine(config, jobs): return run_ray(config, jobs, ray, args.time_limit, num_gpus=args.gpus_per_actor)
     return engine
 

@@ -13,10 +13,9 @@ from urllib.parse import urlencode
 from pydantic import BeforeValidator
 from .clients import (ClientNames, ClientOptions, backends_config, check_client, make_client, open_client,
                                page_sources, settle_client)
-from .common import listen, say, show_in_browser
+from .options import Amount, Count, Many, Options, Switch, argument, listen, option, say, show_in_browser
 from .help import ANSWERED, BAD_INPUT, Stop
-from .options import Amount, Count, Many, Options, Switch, argument, option
-from ..utils.registry import need
+from ..utils.config import need
 from ..utils.text import counted, one_line
 
 # %% auto #0
@@ -90,7 +89,7 @@ def open_tokens(
 ) -> Tokens:
     "Who is let in; raises `Stop` where nobody is named and the address is not this machine's."
     from cosee.server.security import Tokens, is_loopback
-    from cosee.server.allowed_paths import RequestError
+    from cosee.server.documents import RequestError
     try: tokens = Tokens(_read_tokens(args))
     except RequestError as e: raise Stop(str(e), BAD_INPUT) from e
     if tokens or is_loopback(args.host): return tokens
@@ -132,8 +131,7 @@ def _service_of(
 ) -> EpisodeService: # not open yet
     "The service that the options ask for; raises `Stop` for what cannot be used."
     from cosee.server.episodes import EpisodeService
-    from cosee.server.documents import Limits
-    from cosee.server.allowed_paths import RequestError, AllowedPaths
+    from cosee.server.documents import AllowedPaths, Limits, RequestError
     limits = Limits(upload_bytes=args.max_upload * 1_000_000, pages=args.max_pages, seconds=args.time_limit)
     try: paths = AllowedPaths(args.roots)
     except RequestError as e: raise Stop(str(e), BAD_INPUT) from e
@@ -149,7 +147,7 @@ def open_service(
     several: int = 1 # how many of it may run at a time, each with a folder of its own
 ) -> Iterator[EpisodeService]:
     "The service, open while the block runs; raises `Stop` where it cannot be opened."
-    from cosee.server.allowed_paths import RequestError
+    from cosee.server.documents import RequestError
     from cosee.runs.log import RunError
     service, last = _service_of(args, command), None
     for n in range(1, several + 1):

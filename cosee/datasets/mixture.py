@@ -14,7 +14,7 @@ from typing import Any, Optional, Union
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from .records import DataError
 from .sample import OnError, Sample
-from ..utils.registry import UnknownName
+from ..utils.config import UnknownName
 
 # %% ../../nbs/datasets/12_mixture.ipynb #0bbfccef
 class Part(BaseModel):

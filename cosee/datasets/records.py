@@ -4,7 +4,7 @@
 
 # %% ../../nbs/datasets/00_records.ipynb #f075dd14
 from __future__ import annotations
-from ..utils.registry import need
+from ..utils.config import need
 
 # %% auto #0
 __all__ = ['Source', 'T', 'Options', 'DataError', 'OutsideError', 'Images', 'field_of', 'inside', 'check_image', 'read_jsonl',

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Optional, Union
 from .records import DataError
 from .sample import FromFolder, OnError, Sample, Split, check_split, open_split
-from ..utils.registry import Entry, Registry
+from ..utils.config import Entry, Registry
 
 # %% ../../nbs/datasets/04_registry.ipynb #3efdb937
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ LOADERS: Registry[Loader] = Registry('data set', dict(
     deepform=Loader('cosee.datasets.forms:deepform', 'fcc-data-2020-labeled-manifest.csv with pdfs/', splits=('all',)),
     kleister_nda=Loader('cosee.datasets.forms:kleister_nda', splits=('train', 'dev-0', 'test-A'),
                         help='train/in.tsv.xz and expected.tsv with documents/'),
-    vidore_v3=Loader('cosee.datasets.retrieval:vidore_v3', "corpus/, queries/ and qrels/ of the hub's parquet",
+    vidore_v3=Loader('cosee.datasets.benchmarks:vidore_v3', "corpus/, queries/ and qrels/ of the hub's parquet",
                      splits=('test',)),
     screens=Loader('cosee.screen.agent:screen_layout', 'a folder that `cosee screen make` wrote', meant='test',
                    splits=('test', 'train', 'val', 'held_out', 'data'))),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from ..utils.boxes import Box
-from ..utils.registry import need
+from ..utils.config import need
 from .records import DataError, Located, Record
 if TYPE_CHECKING:
     from PIL.Image import Image

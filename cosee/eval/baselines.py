@@ -5,17 +5,22 @@
 # %% ../../nbs/06_baselines.ipynb #4d87c15a
 from __future__ import annotations
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from dataclasses import dataclass
+from typing import Any, Iterable, Mapping, Optional, TYPE_CHECKING, Union
 from ..agents import Agent
-from ..budgets import Task
+from ..budgets import Task, rounding_threshold, sample_id, seed_of
 from ..chat import talk
+from ..datasets.sample import Sample
 from ..focus import FocusSpec, listed
-from ..policies import Single, Vote
+from ..models.usage import CountedTokens, Ledger
+from ..policies import METHODS, Method, Single, Vote, make_method
 from ..utils.text import check_question
-if TYPE_CHECKING: from PIL.Image import Image
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 # %% auto #0
-__all__ = ['direct_answer', 'single_agent_cot', 'self_consistency', 'multi_agent_chat_no_board']
+__all__ = ['direct_answer', 'single_agent_cot', 'self_consistency', 'multi_agent_chat_no_board', 'BudgetTooSmall', 'Matched',
+           'match_budget']
 
 # %% ../../nbs/06_baselines.ipynb #34bf1245
 def direct_answer(
@@ -73,3 +78,86 @@ def multi_agent_chat_no_board(
     if not agents or max_turns < 1: raise ValueError('a conversation needs an agent and a turn')
     task = Task(listed(images), question, None, gen=dict(gen_kwargs or {}))
     return talk(task.look(page_selection), list(agents), max_turns, 192)['answer']
+
+# %% ../../nbs/06_baselines.ipynb #b894e127
+def _seeds(method: Method, samples: list[Sample], seed: int) -> list[int]:
+    "The seed of each sample in a run with this `seed`"
+    return [seed_of(seed, sample_id(s, i), method.name) for i, s in enumerate(samples)]
+
+def _costs(method: Method, samples: list[Sample], client, seed: int, count: CountedTokens) -> list[int]:
+    "What the method spends on each sample"
+    ledgers = [Ledger(count=count) for _ in samples]
+    for sample, ledger, own in zip(samples, ledgers, _seeds(method, samples, seed)):
+        method.run(sample, client, ledger, own)
+    return [ledger.spent for ledger in ledgers]
+
+def _mean(costs: list[int]) -> float: return sum(costs) / len(costs)
+
+# %% ../../nbs/06_baselines.ipynb #1d7b92b2
+class BudgetTooSmall(ValueError):
+    "Even the cheapest setting of a method spends more than the other method."
+
+@dataclass
+class Matched:
+    "A method that was tuned to spend like another."
+    method: Method # with its dial set
+    spent: float   # tokens for each question, on the samples it was tuned on
+    target: float  # what the other spends
+
+    @property
+    def off(self) -> float: return self.spent / self.target - 1   # 0.03: spends 3 % more
+    def __repr__(self):
+        return f'{self.method!r}: {self.spent:,.0f} tokens a question, {self.off:+.1%} of {self.target:,.0f}'
+
+# %% ../../nbs/06_baselines.ipynb #202b6358
+def _between(low: list[int], high: list[int], seeds: list[int], target: float) -> tuple[float, float]:
+    "The share of seeds that get the dearer setting, and the mean that results, closest to `target`"
+    total, best = sum(low), (abs(_mean(low) - target), 0., _mean(low))
+    for i in sorted(range(len(seeds)), key=lambda i: rounding_threshold(seeds[i])):
+        total += high[i] - low[i]
+        mean = total / len(low)
+        best = min(best, (abs(mean - target), rounding_threshold(seeds[i]) + 1 / 2 ** 31, mean))
+    return best[1], best[2]
+
+# %% ../../nbs/06_baselines.ipynb #6f0e4827
+def _searches(method: Method) -> bool:
+    "Is the method shown so many pages as its setting `k` says?"
+    focus = method.settings.get('focus')
+    return focus == 'top' or isinstance(focus, Mapping) and focus.get('type') == 'top' and 'k' not in focus
+
+def _dial_of(method: Method, dial: Optional[str] = None) -> str:
+    "The setting that makes a method spend more; ValueError where it has none, or not the one that is wanted"
+    own = [d for d in (METHODS.find(method.type).dial, 'k' if _searches(method) else None) if d]
+    if dial in own or own and dial is None: return dial or own[0]
+    if dial: raise ValueError(f"{method.type!r} has no dial {dial!r}: it has {', '.join(own) or 'none'}")
+    dialled = ', '.join(n for n, e in METHODS.items() if e.dial)
+    raise ValueError(f'{method.type!r} has no dial: choose from {dialled}')
+
+# %% ../../nbs/06_baselines.ipynb #c1f885bf
+def match_budget(
+    method: Union[Method, str, Mapping[str, Any]], # a method with a dial, see `MethodEntry`
+    of: Union[Method, str, Mapping[str, Any]],     # the method whose spending is the target
+    samples: Iterable[Sample],  # a few samples to measure on
+    client,                     # the model
+    seed: int = 0,              # of the run that the result is meant for
+    count: CountedTokens = 'total',       # what is counted, see `count_tokens`
+    most: int = 32,             # highest setting that is tried
+    dial: Optional[str] = None  # which setting is raised; None: the method's own, or k
+) -> Matched:
+    "Tune `method` until it spends like `of`; ValueError if it has no dial, `BudgetTooSmall` if it always spends more."
+    method, of, samples = make_method(method), make_method(of), list(samples)
+    dial = _dial_of(method, dial)
+    if not samples: raise ValueError('match_budget needs samples to measure on')
+    def at(n: float) -> Method: return method.changed(**{dial: n})
+    def costs(m: Method) -> list[int]: return _costs(m, samples, client, seed, count)
+    target, low = _mean(costs(of)), costs(at(1))
+    if not target: raise ValueError(f'{of.name} spends no tokens with this client: there is no budget to match')
+    if _mean(low) > target * 1.05:
+        raise BudgetTooSmall(f'{method.name} spends {_mean(low):,.0f} tokens at its cheapest, more than {target:,.0f}')
+    for n in range(2, most + 1):
+        high = costs(at(n))
+        if _mean(high) >= target: break
+        low = high
+    else: return Matched(at(most), _mean(low), target)
+    share, mean = _between(low, high, _seeds(method, samples, seed), target)
+    return Matched(at(n - 1 + share), mean, target)

@@ -10,7 +10,7 @@ from .registry import CONTEXT, OFFICIAL, SCORERS, answer_text, gold_texts
 from .text_scores import NORMAL_FORMS, drop_articles, drop_punctuation
 from ..utils.text import md_code, md_table
 import cosee.eval.answer_types  # its scorers enter the table
-import cosee.eval.evidence_scores  # its scorers enter the table
+import cosee.eval.text_scores  # its scorers enter the table
 import cosee.eval.form_scores  # its scorers enter the table
 import cosee.eval.text_scores  # noqa: F401  its scorers enter the table
 

@@ -17,19 +17,19 @@ from ..board import Board
 from ..controller import MODEL_FAILED, CallRecord, call_record
 from ..budgets import Instruction, reading_of
 from ..policies import DIRECT, PLAIN_GEN
-from .lookup import look_up_fields, look_up_rows
-from .prompt import Entry, form_prompt, read_reply, reply_schema, short_name
-from .schema import Field, Form, Source, Table, assemble, field_question, read_schema
-from .values import Order, date_order, read_value
+from .lookup import (Entry, form_prompt, look_up_fields, look_up_rows, read_reply, reply_schema,
+                                     short_name)
+from .schema import (Field, Form, Order, Source, Table, assemble, date_order, field_question,
+                                     read_schema, read_value)
 from ..focus import FEW_PAGES, InView
-from ..models.calls import record
+from ..models.backends import record
 from ..models.client import NoReply, Reply, Request, VLMClient, as_client, most_tokens, page_request, usable
 from ..models.reader_client import OcrClient
 from ..models.usage import BudgetExceeded, Ledger, UsageRecord
 from ..pages import page_sizes
 from ..text.grounding import TextLocator
 from ..text.ocr import TextExtractor
-from ..text.weights import BOUND
+from ..text.encoder import BOUND
 from ..utils.boxes import Box, box_iou
 from ..utils.text import Md, abstains, answer_key, md_table, one_line
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from .batch import find_records, split_pages
+from .lookup import find_records, split_pages
 from .extract import By, extract
 from .schema import Form, Table, read_schema
 from ..focus import FEW_PAGES
@@ -33,9 +33,8 @@ from ..runs.log import ABOUT, Fault, RunError, read_about, write_about
 from ..runs.record import at_once
 from ..runs.table import write_frame
 from ..text.ocr import TextExtractor
-from ..utils.config import redact, without_keys
+from ..utils.config import need, redact, without_keys
 from ..utils.files import append_line, digest, file_hash, json_lines, private_folder, write_whole
-from ..utils.registry import need
 from ..utils.text import one_line
 
 # %% ../../nbs/extraction/06_folder.ipynb #b1dca00c

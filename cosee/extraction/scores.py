@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, Optional, Union
 from ..eval.registry import best_pairs
 from ..eval.statistics import Estimate, bootstrap
 from ..eval.text_scores import anls_rrc
-from .schema import Field, Form, SchemaError, Source, Table, read_schema
-from .values import Order, read_value
+from .schema import Field, Form, Order, SchemaError, Source, Table, read_schema, read_value
 from ..utils.files import json_lines
 from ..utils.text import Md, answer_key, counted, md_line, md_table, one_line
 

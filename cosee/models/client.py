@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
-from .calls import CallRecord, cut_when, note_call, unrecorded
+from .backends import CallRecord, cut_when, note_call, unrecorded
 from .usage import Usage, image_tokens
 from ..pages import ShownPages, as_picture
 
@@ -423,7 +423,7 @@ def ask_many(
 import inspect
 from functools import lru_cache
 from weakref import WeakKeyDictionary
-from .calls import record
+from .backends import record
 from .usage import CountedTokens
 
 # %% ../../nbs/models/16_adapter.ipynb #02f536ea

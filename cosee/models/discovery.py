@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 from urllib.parse import urlsplit
-from ..utils.config import ConfigError
-from ..utils.registry import install_command, installed
+from ..utils.config import ConfigError, install_command, installed
 from .backends import SERVER_PORTS, Backend, Config, make_backend, usual_backend
 from .weights import WEIGHTS, hub_folder, weights_state
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 from .client import (Message, Outcome, Params, Rendered, Reply, Request, Schema, TokenLogprob, VLMClient,
                                  checked_blocks)
-from .calls import cut_check
+from .backends import cut_check
 from .usage import Usage
 from .gguf_file import GgufError, GgufHeader, check_model, check_projector, find_projector, read_gguf
 from .constrained import bounded, check_schema
 from .prompts import MAX_PIXELS, MIN_PIXELS, Size, page_image, page_size, template_messages
 from .batching import text_known, this_account
 from .remote import ContextError, ImagesRefused, RequestError, ResponseParseError, ServerError
-from ..utils.registry import need
+from ..utils.config import need
 
 # %% auto #0
 __all__ = ['CONTEXT', 'Told', 'Page', 'GgufClient']

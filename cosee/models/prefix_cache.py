@@ -14,8 +14,8 @@ from torch import Tensor
 from transformers import Cache, DynamicCache
 from transformers.cache_utils import CacheLayerMixin
 from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
-from .families import Reuse
-from .prefix_attention import KeyValues, Layers
+from .checkpoint import Reuse
+from .fast_layers import KeyValues, Layers
 from .prompts import Boundary, shared_length
 
 # %% auto #0

@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Optional
 from .checkpoint import ModelError
 from .client import Block, ImageBlock, Message, checked_blocks
-from .coordinates import IN_THOUSANDTHS, Boxes, Numbers, numbers_of
+from .replies import IN_THOUSANDTHS, Boxes, Numbers, numbers_of
 from .usage import image_grid
 from ..pages import open_image
 from ..utils.files import image_hash

@@ -13,14 +13,12 @@ from ..actions import Action, KINDS, normalize_action
 from ..utils.boxes import thousandths_around
 from .client import Outcome, Reply, Request, VLMClient, attempt, message_blocks, request_texts
 from .usage import NO_TOKENS, Usage
-from ..text.encoder import sentence_encoder
+from ..text.encoder import BOUND, POLITE, sentence_encoder
 from ..text.ocr import Way, TextExtractor
 from ..text.facts import Fact, inline_pairs, is_cell, is_sentence
-from ..text.matching import POLITE
 from ..text.question import content_words, expected_kinds, in_english, tokens
 from ..text.reader import TIED, Answer, Candidate, Reader, Region, rivals, statement
 from ..text.values import to_number
-from ..text.weights import BOUND
 from ..utils.json_scan import Reading
 from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, letters_of, same_answer
 from collections.abc import Sequence

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional, Protocol, TypeVar, Union
-from ..utils.config import VARIABLE, ConfigError
+from ..utils.config import ConfigError, Entry, Registry, UnknownName, VARIABLE, load_object
 from .backends import OWN_KINDS, Backend, Config, load_config, parse_config, usual_backend, with_key
 from .client import VLMClient, accepted
 from .testing import ScriptedClient
 from .remote import RemoteClient, VLMClientError
 from .weights import WEIGHTS, local_weights
-from ..utils.registry import Entry, Registry, UnknownName, load_object
 
 # %% auto #0
 __all__ = ['CLIENTS', 'MakesClient', 'ClientEntry', 'find_backend', 'make_backend_client', 'create_vlm_client', 'client_for',
@@ -57,7 +56,7 @@ _QWEN = 'cosee.models.qwen_vl_wrapper:QwenVLClient'
 def _provider(kind: str, client: str, help: str) -> ClientEntry:
     "The entry of a provider"
     return ClientEntry(f'{_TEXT}:backend_client', help, dict(kind=kind), needs=_MODEL, takes=('base_url', *_PAGE_TEXT),
-                       backend=f'cosee.models.{kind}_client:{client}')
+                       backend=f'cosee.models.providers:{client}')
 
 # %% ../../nbs/models/08_registry.ipynb #6a28da47
 CLIENTS: Registry[ClientEntry] = Registry('client', dict(
@@ -88,7 +87,7 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
                         needs={'id': 'that of a backend; it can stand in place of the name, such as openai.gpt-4o'}),
     scripted=ClientEntry(f'{_HERE}:scripted_client', 'replies that are given in advance', sees=True,
                          needs={'replies': 'a list of texts, which a configuration of a run can hold'}),
-    **{'screen-ocr': ClientEntry('cosee.screen.reader:ScreenReader', 'reads the text of a screen and follows '
+    **{'screen-ocr': ClientEntry('cosee.screen.agent:ScreenReader', 'reads the text of a screen and follows '
                                  'the verb of the instruction; needs no GPU and no weights')}),
     aliases=dict(none='ocr', print='text'))   # 'none': no model; 'print': in older configurations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Optional, TypedDict, Union
 from .client import Message, Reply, Schema, VLMClient, estimate_usage, prompt_text
 from .checkpoint import LOCAL
-from ..utils.registry import Registry, need
+from ..utils.config import Registry, need
 
 # %% auto #0
 __all__ = ['SIZES', 'SPECIAL', 'TEMPLATE', 'Made', 'RANDOM', 'RETRIEVERS', 'ScriptedClient', 'VisionSize', 'ModelSize',

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional, Union, cast
 from .client import (Block, ImageBlock, Message, Outcome, Params, Picture, Rendered, Reply, Request,
                                  Schema, TaskType, THUMBNAIL_PIXELS, TextBlock, VLMClient, as_client, ask_many,
                                  attempt, checked_blocks, request_messages, shows_pages)
-from .confidence import ABSTAIN, ALTERNATIVES
+from .text_prompts import ABSTAIN, ALTERNATIVES
 from .remote import ImagesRefused
 from .text_prompts import (ANSWER_PROMPT, FILL_PROMPT, SHARED_PROMPT, answer_examples, answer_lines,
                                        answer_schema, boxes_for_lines, form_example, lines_for_boxes,
@@ -20,8 +20,7 @@ from .text_prompts import (ANSWER_PROMPT, FILL_PROMPT, SHARED_PROMPT, answer_exa
 from .transcriber import Transcriber, make_extractor
 from .usage import Usage
 from .wrappers import ClientWrapper, identity_of
-from ..text.candidates import candidates
-from ..text.linearization import Cell, Form, Line, check_form, layout, write_page
+from ..text.linearization import Cell, Form, Line, candidates, check_form, layout, write_page
 from ..text.ocr import Way, TextExtractor
 from ..text.page_text import PageText, sure_box
 from ..utils.json_scan import read_answer

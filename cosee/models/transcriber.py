@@ -21,8 +21,7 @@ from ..text.ocr import Readable, Way, TextExtractor, opened_image, page_key
 from ..text.page_text import PageText
 from ..text.transcripts import transcribed_page
 from ..pages import as_picture
-from ..utils.config import ConfigError
-from ..utils.registry import need, no_such
+from ..utils.config import ConfigError, need, no_such
 from ..utils.text import counted
 
 # %% auto #0

@@ -14,16 +14,15 @@ from .batching import answered
 from .checkpoint import LOCAL, load_model
 from .client import (GEN_DEFAULTS, Message, Outcome, Rendered, Reply, Request, Schema, VLMClient,
                                  build_messages)
-from .decoding import DecodingRow, PresencePenalty, Sampling, write
-from .families import REUSES, UNKNOWN, Family, Reuse, family_of, vision_types
-from .prompt_lookup import Lookup, Pace
+from .decoding import DecodingRow, Lookup, Pace, PresencePenalty, Sampling, write
+from .checkpoint import REUSES, UNKNOWN, Family, Reuse, family_of, vision_types
 from .prompts import (MAX_PIXELS, MIN_PIXELS, Boundary, KeptPictures, Prompt, inputs_of, local_prompt,
                                   make_prompt, page_boundaries, page_size, picture_inputs, picture_tokens,
                                   token_inputs)
-from .reasoning import (MARKS, bare_draft, most_thoughts, split_draft, switched, thinker_of, thinking,
+from .replies import (MARKS, bare_draft, most_thoughts, split_draft, switched, thinker_of, thinking,
                                     unwrapped)
 from .usage import Usage
-from ..utils.registry import need
+from ..utils.config import need
 
 # %% auto #0
 __all__ = ['GET_ANY', 'TransformersClient', 'ContextOverflow', 'cut', 'Call']
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
     from cosee.models.constrained import GrammarState
     from cosee.models.prefix_cache import Copied, Features, Prefix, PrefixCache
-    from cosee.models.reasoning import Thinking
+    from cosee.models.replies import Thinking
 
 # %% ../../nbs/local/12_transformers_client.ipynb #2936a527
 GET_ANY = 'get the weights of a vision-language model into it, such as with: hf download NAME --local-dir {}'
@@ -89,7 +88,7 @@ class TransformersClient(VLMClient):
     def _keep(self, reuse: bool, cache_bytes: int, vision_bytes: int, max_rows: int, fast_forward: bool):
         "How calls are computed, and what is kept from one to the next"
         from cosee.models.prefix_cache import Features, PrefixStore, Store
-        from cosee.models.products import use_fast_products
+        from cosee.models.fast_layers import use_fast_products
         self.reuse, self.max_rows, self.fast_forward, self.passes = reuse, max_rows, fast_forward, 0
         self._lock = threading.RLock()
         self.lookup: Optional[Lookup] = None
@@ -416,7 +415,7 @@ class TransformersClient(VLMClient):
 
     def _aim(self):
         "Give the decoder the attention that the way needs"
-        from cosee.models.prefix_attention import ATTENTION
+        from cosee.models.fast_layers import ATTENTION
         kind = ATTENTION if self.how == 'prefix' else 'sdpa'
         self.model.set_attn_implementation({'text_config': kind})
 

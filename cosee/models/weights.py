@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, Optional, Union
 from urllib.parse import urlsplit
 from ..utils.files import file_hash, write_whole
-from ..utils.registry import Registry
+from ..utils.config import Registry
 from ..utils.text import one_line
 
 # %% ../../nbs/models/11_weights.ipynb #37d39fc7

@@ -11,15 +11,14 @@ from ..utils.lazy_exports import lazy_exports
 
 # %% ../../nbs/planner/04_planner.ipynb #3bf45a24
 if TYPE_CHECKING:
-    from cosee.planner.planning import AgenticIQAState as AgenticIQAState, PlanCache as PlanCache
-    from cosee.planner.planning import PlanControlFlags as PlanControlFlags, PlannerOutput as PlannerOutput
-    from cosee.planner.planning import plan as plan, planner_client as planner_client, planner_node as planner_node
-    from cosee.planner.measures import full_reference as full_reference, image_quality as image_quality
-    from cosee.planner.quality import ImageQuality as ImageQuality, quality_node as quality_node
+    from cosee.planner.planning import (AgenticIQAState as AgenticIQAState, PlanCache as PlanCache,
+                                        PlanControlFlags as PlanControlFlags, PlannerOutput as PlannerOutput,
+                                        plan as plan, planner_client as planner_client, planner_node as planner_node)
+    from cosee.planner.quality import (ImageQuality as ImageQuality, full_reference as full_reference,
+                                       image_quality as image_quality, quality_node as quality_node)
     from cosee.models.client import VLMClient as VLMClient
-    from cosee.models.openai_client import OpenAIVLMClient as OpenAIVLMClient
-    from cosee.models.anthropic_client import AnthropicVLMClient as AnthropicVLMClient
-    from cosee.models.google_client import GoogleVLMClient as GoogleVLMClient
+    from cosee.models.providers import (AnthropicVLMClient as AnthropicVLMClient, GoogleVLMClient as GoogleVLMClient,
+                                        OpenAIVLMClient as OpenAIVLMClient)
     from cosee.models.registry import create_vlm_client as create_vlm_client
     from cosee.planner.graph import cosee_graph as cosee_graph, planner_graph as planner_graph
 

@@ -14,13 +14,12 @@ from ..controller import Episode
 from ..models.client import VLMClient
 from ..models.usage import Ledger
 from ..pages import load_pages
-from .document_plan import DocumentPlan, Planned, plan_document
-from .planned import PlannedController
+from .document_plan import DocumentPlan, Planned, PlannedController, plan_document
 from .planning import (IMAGE_SUFFIXES, AgenticIQAState, PlanControlFlags, PlannerOutput, check_image_path,
                                     load_image, planner_client, planner_node, error_text)
 from .quality import quality_node, quality_text, split_required
 from ..utils.text import abstains
-from ..utils.registry import need
+from ..utils.config import need
 
 # %% ../../nbs/planner/03_graph.ipynb #c8ac9724
 Node = Callable[..., dict[str, Any]]   # a state -> what changes in it

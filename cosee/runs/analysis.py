@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Optional, TypeVar, Union
-from ..eval.calibration import Bin, area_under_roc, expected_calibration_error, reliability
-from ..eval.statistics import (Detectable, Difference, Estimate, bootstrap, bootstrap_of, compare_pair, holm,
-                                   smallest_difference)
+from ..eval.statistics import (Bin, Detectable, Difference, Estimate, area_under_roc, bootstrap, bootstrap_of,
+                                   compare_pair, expected_calibration_error, holm, reliability, smallest_difference)
 from .answers import Answer, Cost, Turns, add_costs, quotes
 from ..utils.text import answer_key, counted, md_line, md_table, one_line
 

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Annotated, Any, Iterable, Literal, Mapping, Optional, Union
 from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator,
                       model_serializer, model_validator)
-from ..utils.config import ConfigError, fill_all, parse_yaml, read_text
+from ..utils.config import ConfigError, fill_all, load_plugin, parse_yaml, read_text
 from ..datasets.registry import LOADERS
 from ..policies import Method, SettingError, make_method
 from ..eval.metrics import find_scorer
 from ..models.client import merged
 from ..models.decoding import Sampling
-from ..utils.registry import load_plugin
 
 # %% ../../nbs/runs/02_config.ipynb #7937cf97
 class _Strict(BaseModel):

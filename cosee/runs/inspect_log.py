@@ -4,7 +4,7 @@
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #f079cac6
 from __future__ import annotations
-from ..utils.registry import need
+from ..utils.config import need
 
 # %% auto #0
 __all__ = ['write_inspect']

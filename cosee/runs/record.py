@@ -11,20 +11,18 @@ from functools import partial
 from itertools import islice
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, TypeVar, cast
 from ..board import Board
-from ..utils.config import ConfigError, redact
+from ..utils.config import ConfigError, UnknownName, redact
 from ..datasets.registry import LOADERS, load
 from ..datasets.records import DataError
 from ..datasets.sample import OnError, Sample, subset
-from ..policies import Method, make_method
+from ..policies import DIRECT, DIRECT_TOKENS, Method, make_method
 from ..eval.metrics import score_many
 from ..budgets import Answer, Task, sample_id, seed_of
-from ..policies import DIRECT, DIRECT_TOKENS
 from ..utils.files import digest
 from ..focus import listed
 from ..models.usage import Ledger
 from ..models.batching import own_account
 from ..models.transcriber import PageBill, page_bill
-from ..utils.registry import UnknownName
 from .config import BudgetConfig, DataConfig, MADE, RunConfig, budget_of, metrics_of
 from .log import Entry, Record, RunError, record_fault, to_line
 from .table import score_all

@@ -16,7 +16,7 @@ from .log import RunError
 from .table import Run, count_invalid, find_runs, score_all
 from ..utils.files import write_whole
 from ..utils.text import md_line, means_none, one_line
-from ..view.figure import Picture
+from ..view.drawing import Picture
 from ..view.html import Html, el, inline_style
 
 # %% auto #0

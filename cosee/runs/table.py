@@ -15,7 +15,7 @@ from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many
 from .log import (ABOUT, About, Entry, Fault, RECORDS, Record, RunError, RunLog, fault_words, key_of,
                             parse_record, read_about, read_records, to_line, warn_damaged, write_about)
 from .pack import is_pack, open_pack, pack_about, pack_records, read_pack, what_ran
-from ..utils.registry import need
+from ..utils.config import need
 from ..utils.text import html_table, md_table, means_none, one_line
 
 # %% auto #0

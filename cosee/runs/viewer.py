@@ -17,10 +17,9 @@ from ..utils.files import digest, write_whole
 from .log import (ABOUT, DamagedRun, Fault, NoRoom, RECORDS, Record, RunError, fault_words, key_of,
                             parse_record)
 from .pack import is_pack
-from .record_pages import RecordPages
+from .viewer_pages import NO_REASON, RecordPages, record_page, viewer_page
 from .answers import choose_metrics, label_methods
 from .table import Run, find_runs, replay_record, score_records
-from .viewer_pages import NO_REASON, record_page, viewer_page
 from ..utils.text import clean, one_line
 from ..view.episode import episodes_html
 

@@ -11,22 +11,21 @@ from ..utils.lazy_exports import lazy_exports
 
 # %% ../../nbs/screen/09_screen.ipynb #2e8d0fbd
 if TYPE_CHECKING:
-    from cosee.screen.call import ToolCall as ToolCall, format_tool_call as format_tool_call
-    from cosee.screen.call import parse_tool_call as parse_tool_call, read_tool_call as read_tool_call
-    from cosee.screen.call import read_tool_calls as read_tool_calls, to_pixels as to_pixels, to_units as to_units
-    from cosee.screen.call import tool_call_schema as tool_call_schema, validate_tool_call as validate_tool_call
-    from cosee.screen.call import within_tolerance as within_tolerance
-    from cosee.screen.config import ScreenConfig as ScreenConfig, read_screen_config as read_screen_config
-    from cosee.screen.config import screen_config as screen_config
+    from cosee.screen.call import (ToolCall as ToolCall, format_tool_call as format_tool_call,
+                                   parse_tool_call as parse_tool_call, read_tool_call as read_tool_call,
+                                   read_tool_calls as read_tool_calls, to_pixels as to_pixels, to_units as to_units,
+                                   tool_call_schema as tool_call_schema, validate_tool_call as validate_tool_call,
+                                   within_tolerance as within_tolerance)
+    from cosee.screen.config import (ScreenConfig as ScreenConfig, read_screen_config as read_screen_config,
+                                     screen_config as screen_config)
     from cosee.screen.scenes import Scene as Scene
-    from cosee.screen.tasks import SCREEN_TASKS as SCREEN_TASKS, ScreenTask as ScreenTask, make_shot as make_shot
-    from cosee.screen.tasks import screen_task as screen_task
-    from cosee.screen.make import make_screens as make_screens
-    from cosee.screen.check import validate_dataset as validate_dataset
-    from cosee.screen.agent import ScreenAgent as ScreenAgent, load_screens as load_screens
-    from cosee.screen.agent import run_screens as run_screens, write_board_records as write_board_records
+    from cosee.screen.tasks import (SCREEN_TASKS as SCREEN_TASKS, ScreenTask as ScreenTask, make_shot as make_shot,
+                                    screen_task as screen_task)
+    from cosee.screen.check import make_screens as make_screens, validate_dataset as validate_dataset
+    from cosee.screen.agent import (ScreenAgent as ScreenAgent, ScreenReader as ScreenReader,
+                                    load_screens as load_screens, run_screens as run_screens,
+                                    write_board_records as write_board_records)
     from cosee.screen.score import score_screens as score_screens, score_step as score_step
-    from cosee.screen.reader import ScreenReader as ScreenReader
 
 # %% ../../nbs/screen/09_screen.ipynb #e4c1d065
 #| eval: false

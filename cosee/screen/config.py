@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ..utils.boxes import ASKED_THOUSANDTHS
-from ..utils.config import ConfigError, read_text, read_yaml
+from ..utils.config import ConfigError, no_such, read_text, read_yaml
 from ..datasets.records import DataError
-from ..utils.registry import no_such
 from .call import TOOL_ACTIONS, brief, tolerance_pair
 
 # %% auto #0

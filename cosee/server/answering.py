@@ -14,11 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ..agents import ROLES
 from ..board import Evidence
 from ..controller import Event, OnEvent, user_turn
-from .documents import Document
-from .allowed_paths import RequestError
-from ..policies import METHODS, Method, make_method, method_settings
+from .documents import Document, RequestError
+from ..policies import METHODS, Method, build_team, make_method, method_settings
 from ..budgets import Answer, outcome_of
-from ..policies import build_team
 from ..utils.files import digest
 from ..focus import FEW_PAGES, FocusSpec, make_focus
 from ..models.client import Outcome, Request, VLMClient, ask_many

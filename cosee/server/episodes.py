@@ -14,7 +14,7 @@ from typing import Any, Optional, TypedDict, Union, cast
 from pydantic import BaseModel
 from .. import __version__
 from ..controller import Event
-from .allowed_paths import AllowedPaths, RequestError
+from .documents import AllowedPaths, RequestError
 from .answering import (Clients, EpisodeInfo, Note, Settings, State, answer, new_record, read_settings,
                                     summarize_record, turns_with)
 from .documents import Caller, Library, Limits

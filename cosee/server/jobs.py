@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Optional, TypedDict, TypeVar
 from ..controller import Event
 from .answering import OVER, Settings, State
-from .documents import Caller
-from .allowed_paths import RequestError
+from .documents import Caller, RequestError
 from ..models.usage import BudgetExceeded
 from ..view.widget import LiveEpisode
 

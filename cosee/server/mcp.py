@@ -21,10 +21,9 @@ from ..board import WHOLE_DOCUMENT, Board, Cell, cell_line, cell_page
 from ..utils.boxes import Box
 from .answering import EpisodeInfo, Note, Settings
 from .episodes import EpisodeService
-from .documents import Caller, Document, caller_of
+from .documents import Caller, Document, RequestError, caller_of
 from .security import CALLER, LOCAL_HOSTS, SecurityMiddleware, Tokens, AllowedHosts
 from .jobs import Job, EpisodeEvent
-from .allowed_paths import RequestError
 from ..utils.text import counted, one_line
 from ..view.episode import window_around
 

@@ -18,10 +18,9 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from .http import CurrentCaller, Service, failed
 from .answering import EpisodeInfo, Settings, first_fault, method_names
 from .episodes import EpisodeService
-from .documents import Caller, Document, Upload
+from .documents import Caller, Document, RequestError, Upload
 from .security import error_body
 from .jobs import Job
-from .allowed_paths import RequestError
 from ..utils.text import NOT_ANSWERABLE, one_line
 
 # %% ../../nbs/server/09_openai_api.ipynb #e176febd

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple, Optional
 from ..utils.config import remember_secret
-from .documents import Caller, caller_of
-from .allowed_paths import RequestError
+from .documents import Caller, RequestError, caller_of
 from ..utils.text import one_line
 
 # %% auto #0

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Optional
 from .security import App
-from .allowed_paths import RequestError
+from .documents import RequestError
 
 # %% auto #0
 __all__ = ['HEAD_SECONDS', 'MOST_HEAD', 'CONNECTIONS', 'LAST_SECONDS', 'listening', 'address_of', 'serve', 'running']

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Iterable, Literal, Sequence, Optional, Protocol, TYPE_CHECKING, Union, cast, get_args
 from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..utils.boxes import Box, corners, enclosing
-from .checkboxes import find_boxes, with_marks
+from .layout import find_boxes, with_marks
 from .pdf_text import in_order
 from .pdf_visibility import Known, read_layer
 from .page_text import RAISED, PageCache, TextLine, PageText, Turn, as_drawn, make_line, page_skew

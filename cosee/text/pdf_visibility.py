@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional, Sequence
 from ..utils.boxes import Box, Size
 from ..utils.text import counted
-from .checkboxes import find_boxes, with_marks
+from .layout import find_boxes, with_marks
 from .page_text import TextLine, PageText, Turn
 from .pdf_objects import MAX_OBJECTS, SIDE, Chars, RawPictures, Scan, chars_of, scan
 from .pdf_text import TURNS, Words, crossed_out, find_words, in_order, print_lines, some_words

@@ -11,19 +11,17 @@ from typing import NamedTuple, Optional, TypedDict
 from ..utils.boxes import enclosing
 from .facts import (CellFact, Fact, SentenceFact, below_facts, cell_facts, chart_facts,
                               inline_pairs, is_cell, is_sentence, make_fact, right_facts, span_pairs)
-from .matching import (Asked, SMALL, around, best_fit, labels_around, meaning_bonus,
+from .encoder import (Asked, SMALL, around, best_fit, labels_around, meaning_bonus,
                                  sentence_match, without_values)
-from .paragraphs import BULLET, page_headings, page_paragraphs, prose
-from .unlabelled import address_facts, alone_facts, bill_facts, is_bill, letterhead, title_facts
-from .contents import headers_footers, pointer_facts, pointer_lines
-from .question import STOP, concepts, content_words, parts_of, stem, tokens
-from .sentences import sentence_facts
+from .layout import BULLET, Span, page_headings, page_paragraphs, page_rows, page_spans, prose, row_text
+from .unlabelled import (address_facts, alone_facts, bill_facts, headers_footers, is_bill, letterhead,
+                                   pointer_facts, pointer_lines, title_facts)
+from .question import Batch, STOP, concepts, content_words, parts_of, stem, tokens
+from .facts import sentence_facts
 from .page_text import TURN_BACK, PageText, directions, turned_box
-from .records import Batch
-from .layout import Span, page_rows, page_spans, row_text
 from .tables import Table, find_tables, join_tables
 from .values import is_value, to_number, value_kind
-from .weights import WEIGHTS
+from .encoder import WEIGHTS
 from ..utils.text import answer_key, same_answer
 
 # %% auto #0

@@ -12,7 +12,7 @@ from itertools import accumulate, chain, groupby, islice
 from typing import Any, NamedTuple, Optional
 from ..utils.boxes import Box, clamped, ordered
 from ..utils.json_scan import scan_json
-from ..utils.registry import need
+from ..utils.config import need
 from .page_text import PageText, TextLine, clean_print, make_line
 
 # %% auto #0

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Optional
-from .ipc import Slab, read_line, write_line
-from .isolated_worker import job_name
+from .isolated_worker import Slab, job_name, read_line, write_line
 
 # %% ../../nbs/utils/09_isolation.ipynb #26c794d5
 class JobLost(Exception):

@@ -41,7 +41,7 @@ def lazy_exports(
             setattr(sys.modules[package], name, value)
             return value
         if not name.startswith('_') and find_spec(f'{package}.{name}'): return import_module(f'{package}.{name}')
-        from cosee.utils.registry import did_you_mean
+        from cosee.utils.config import did_you_mean
         hint = did_you_mean(name, homes)
         message = f'{package} has no {name!r}' + (f'; {hint}' if hint else '')
         raise (ImportError if sys._getframe(1).f_code.co_name == _FROM_LIST else AttributeError)(message)

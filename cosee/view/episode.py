@@ -23,8 +23,7 @@ from ..pages import Pages, page_names
 from ..models.usage import usage_text
 from ..utils.text import abstains, answer_key, clean, counted, html_text, same_answer
 from .drawing import LINK_KINDS, CellLink, box_frame, cell_links, own_box, own_frame, page_pictures, page_svg
-from .html import AUTHOR_COLOURS, Html, author_colours, el
-from .page import episode_policy, episode_script, episode_style
+from .html import AUTHOR_COLOURS, Html, author_colours, el, episode_policy, episode_script, episode_style
 if TYPE_CHECKING:
     from PIL.Image import Image
 

@@ -4,7 +4,7 @@
 
 # %% ../../nbs/view/04_widget.ipynb #f07fbb51
 from __future__ import annotations
-from ..utils.registry import need
+from ..utils.config import need
 
 # %% auto #0
 __all__ = ['EpisodeWidget', 'follow', 'explore_board']

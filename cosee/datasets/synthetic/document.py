@@ -21,7 +21,7 @@ from typing import Any, Optional, TYPE_CHECKING, TypedDict, Union, Unpack
 from ..records import Images
 from ..sample import Meta, Sample
 from .kinds import DOCUMENT_TYPES, contradict
-from .prose import write_small_print
+from .tables import write_small_print
 from .questions import Question, SmallPrint, WORDINGS, questions
 from .sheet import Fact, Mark, Sheet, Strip, pdf_pages
 from .values import STYLES

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Optional, TypedDict
 from ...utils.boxes import Size
-from .prose import filler_sentences, in_sentence, says, write_prose, write_small_print
+from .tables import (Change, Column, TableRow, charts_left, filler_sentences, in_sentence,
+                                             says, write_chart, write_prose, write_small_print, write_table)
 from .sheet import Align, Fact, FieldEntry, Sheet, fit, text_width
-from .tables import Change, Column, TableRow, charts_left, write_chart, write_table
 from .values import (FieldSpec, NAMES, Value, address, company, fields_of, magnitude,
                                         make_plain_value, make_value, money, person, phrases, time_value)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from itertools import zip_longest
 from typing import Any, Literal, NotRequired, Optional, TypedDict, Union, cast
 from .kinds import Conflict
-from .prose import in_sentence, is_plural
+from .tables import in_sentence, is_plural
 from .sheet import Askable, Fact, FieldEntry, Sheet
 from .values import (
     NAMES, NUMERIC, magnitude, make_plain_value, money, number, odd_label, phrases)
