@@ -15,6 +15,7 @@ import docs
 import pytest
 import readme
 import sync
+import yaml
 from conftest import ROOT
 from try_wheel import NEED_TORCH
 
@@ -92,6 +93,13 @@ def test_a_bare_export_gives_the_package_that_is_there(copy):
 @pytest.mark.parametrize("name, make", [("README.md", readme.readme), ("nbs/sidebar.yml", sync.sidebar)])
 def test_readme_and_sidebar_are_what_the_notebooks_give(name, make):
     assert (ROOT / name).read_text(encoding="utf-8") == make(ROOT), "call make sync"
+
+
+def test_every_page_stands_in_a_sidebar_and_none_is_longer_than_people_read():
+    bars = yaml.safe_load((ROOT / "nbs/sidebar.yml").read_text(encoding="utf-8"))["website"]["sidebar"]
+    stand = [set(re.findall(r"[\w/]+\.ipynb", str(bar))) for bar in bars]
+    assert set.union(*stand) == {path.relative_to(ROOT / "nbs").as_posix() for path in sync.notebooks()}
+    assert max(map(len, stand)) <= 60
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"])

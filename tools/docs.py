@@ -87,7 +87,7 @@ def add_changelog(nbs):
     "Put the page of changes into the copied notebooks, and into the sidebar as its last line."
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     (nbs / CHANGES).write_text(json.dumps(changelog(text)), encoding="utf-8")
-    with (nbs / "sidebar.yml").open("a", encoding="utf-8") as out: out.write(f"      - {CHANGES}\n")
+    with (nbs / "sidebar.yml").open("a", encoding="utf-8") as out: out.write(f"        - {CHANGES}\n")
 
 
 def staged(folder, stages):

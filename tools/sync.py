@@ -12,35 +12,28 @@ import readme
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-# The sections of the sidebar: which notebooks stand there, by the start of their path in nbs/.
-# A notebook stands in the first section that fits, so what is left comes last.
-SECTIONS = [
-    ("Tutorials", ("tutorials/",)),
-    ("The book, from model to experiment", tuple("0123456789")),
-    ("Results", ("results/",)),
-    ("Pages, policies and questions", ("core/",)),
-    ("Text, files, settings and isolation", ("utils/",)),
-    ("Models and their providers", ("models/",)),
-    ("Any vision model from a folder", ("local/",)),
-    ("Qwen3-VL from a folder", ("qwen/",)),
-    ("Page text, and the reader that answers from it", ("text/",)),
-    ("Finding pages in long documents", ("retrieval/",)),
-    ("Looking at episodes", ("view/",)),
-    ("Data sets", ("datasets/",)),
-    ("Synthetic documents with known answers", ("synthetic/",)),
-    ("Scores, statistics and methods", ("eval/",)),
-    ("Runs, reports and the viewer", ("runs/",)),
-    ("Fields by a schema, from one document or many", ("extraction/",)),
-    ("Text memory and tools", ("tools/",)),
-    ("Screens and computer use", ("screen/",)),
-    ("Plans and image quality", ("planner/",)),
-    ("Servers for people and programs", ("server/",)),
-    ("The page in the browser", ("app/",)),
-    ("The command line", ("cli/",)),
-    ("What is imported as cosee", ("package/",)),
-    ("How it works and what it costs", ("explain/",)),
-    ("More", ("",)),
-]
+# The sidebar of the pages that people read; every other notebook stands in the one of its room.
+PAGES = {
+    "": ["index", "explain/questions"],
+    "Tutorials": [f"tutorials/{name}" for name in (
+        "first_episode", "app", "office", "real_documents", "long_report", "compare_methods", "tiny_model")],
+    "How-to": [f"tutorials/{name}" for name in (
+        "any_model", "local_models", "fields", "your_own", "serve", "assistants", "mpdocvqa", "screens",
+        "text_memory_and_tools")],
+    "The book, from model to experiment": [
+        "00_model", "01_board", "02_agents", "03_controller", "04_datasets", "05_metrics", "06_baselines",
+        "07_experiments"],
+    "Concepts": ["explain/architecture", "explain/promises", "explain/cost"],
+    "Results": ["explain/verdict", "results/methods", "explain/architectures"],
+}
+ROOMS = {
+    "package": "The names of the package", "core": "Pages and policies", "text": "Page text and the reader",
+    "models": "Models and providers", "local": "Local vision models", "retrieval": "Retrieval",
+    "view": "Episodes to look at", "datasets": "Data sets", "synthetic": "Synthetic documents",
+    "eval": "Scores and statistics", "runs": "Runs and reports", "extraction": "Extraction", "tools": "Tools",
+    "screen": "Computer use", "planner": "Plans and image quality", "server": "Servers", "app": "The app",
+    "cli": "The command line", "utils": "Files, settings, isolation",
+}
 
 
 def notebooks(root=ROOT):
@@ -49,32 +42,28 @@ def notebooks(root=ROOT):
     return sorted(found, key=lambda p: p.relative_to(root / "nbs").as_posix())
 
 
-# Tutorials in the order in which they are read; one that is not named comes last.
-TUTORIALS = ["first_episode", "app", "office", "real_documents", "fields", "long_report", "compare_methods",
-             "your_own", "any_model", "serve", "assistants", "tiny_model", "mpdocvqa", "text_memory_and_tools",
-             "screens"]
-
-# Pages that stand above all sections
-FIRST = ["index.ipynb", "explain/questions.ipynb"]
-
-
-def reading_order(name):
-    "Where a notebook stands in its section."
-    stem = name.removeprefix("tutorials/").removesuffix(".ipynb")
-    return TUTORIALS.index(stem) if stem in TUTORIALS else len(TUTORIALS), name
+def listed(title, names, indent):
+    "A section of a sidebar as lines of YAML; one without a title is its entries alone."
+    head = [f"{indent}- section: {title}", f"{indent}  contents:"] if title else []
+    return [*head, *(f"{indent}{'    ' * bool(title)}- {name}" for name in names)]
 
 
 def sidebar(root=ROOT):
-    "The text of nbs/sidebar.yml."
+    """The text of nbs/sidebar.yml: a sidebar for each room, and one for the pages that people read.
+
+    A page shows the first sidebar that holds it, so the rooms come before the links to them.
+    """
     names = [p.relative_to(root / "nbs").as_posix() for p in notebooks(root)]
-    lines = ["# Made by tools/sync.py: make sync", "website:", "  sidebar:", "    contents:",
-             *(f"      - {name}" for name in FIRST)]
-    names = [name for name in names if name not in FIRST]
-    for title, starts in SECTIONS:
-        if inside := [name for name in names if name.startswith(starts)]:
-            lines += [f"      - section: {title}", "        contents:", 
-                      *(f"          - {name}" for name in sorted(inside, key=reading_order))]
-            names = [name for name in names if name not in inside]
+    rooms = {title: [n for n in names if n.startswith(f"{room}/")] for room, title in ROOMS.items()}
+    lines = ["# Made by tools/sync.py: make sync", "website:", "  sidebar:"]
+    for title, inside in rooms.items():
+        lines += [f"    - title: {title}", "      style: floating", "      contents:", *listed("", inside, " " * 8)]
+    lines += ["    - title: CoSee", "      style: floating", "      collapse-level: 1", "      contents:"]
+    for title, pages in PAGES.items():
+        lines += listed(title, [f"{page}.ipynb" for page in pages], " " * 8)
+    lines += ["        - section: Reference", "          contents:"]
+    for title, inside in rooms.items():
+        lines += [f"            - text: {title}", f"              href: {inside[0]}"]
     return "\n".join(lines) + "\n"
 
 
