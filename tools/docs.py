@@ -25,6 +25,7 @@ SITE = ROOT / "_docs"
 ELSEWHERE = r"""["']?(?:https?:)?//"""
 NETWORK = re.compile(rf"""@import\s+(?:url\({ELSEWHERE}[^)]*\)|{ELSEWHERE}[^"']*["'])[^;]*;|url\({ELSEWHERE}[^)]*\)""")
 NOTEBOOK_LINK = re.compile(r"(\]\(|href=[\"'])([^)\"'\s:#]+(?:\.ipynb|CHANGELOG\.md))")
+INNER_LINK = re.compile(r"\[([^\[\]\n]*)\[(`[^`]+`)\]\([^)\s]+\)([^\[\]\n]*)\]\(")   # nbdev links a name in a link
 CHANGES = "changelog.ipynb"   # the page that is made of CHANGELOG.md
 
 
@@ -160,7 +161,8 @@ def relink(text, at, names, known, home):
 
 
 def mended(text):
-    "Markdown of nbdev where it shows wrongly: links inside code blocks, names like `__str__` in headings."
+    "Markdown of nbdev where it shows wrongly: links inside links and code, names like `__str__` in headings."
+    text = INNER_LINK.sub(r"[\1\2\3](", text)
     text = re.sub(r"^```.*?^```", lambda m: re.sub(r"\[(`[^`]+`)\]\([^)]+\)", r"\1", m[0]), text, flags=re.M | re.S)
     return re.sub(r"^### [\w.]+$", lambda m: m[0].replace("_", r"\_"), text, flags=re.M)
 
@@ -216,29 +218,39 @@ def build():
         shutil.copytree(tree / "_docs", SITE)
 
 
+BROKEN_LINK = re.compile(r"\]\([\w./]+\.(?:ipynb|html|md)")
+QUOTES = ("code", "pre", "script", "style")   # what may show Markdown as it is written
 LOADING = ("href", "src", "srcset", "poster", "data")   # what a browser fetches unasked, but for links of `a`
 
 
 class Page(HTMLParser):
-    "The ids of a page, its links, and what it loads."
+    "The ids of a page, its links, what it loads, and text that was meant to be a link."
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.links, self.loads = set(), [], []
+        self.ids, self.links, self.loads, self.broken, self.quotes = set(), [], [], [], 0
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         attrs = dict(attrs)
         self.ids |= {attrs[k] for k in ("id", "name") if attrs.get(k)}
         self.links += [attrs[k] for k in ("href", "src") if attrs.get(k)]
+        self.quotes += tag in QUOTES
         if tag != "a": self.loads += [attrs[k] for k in LOADING if attrs.get(k)]
+
+    def handle_endtag(self, tag):
+        self.quotes -= tag in QUOTES
+
+    def handle_data(self, data):
+        if BROKEN_LINK.search(data) and not self.quotes: self.broken.append(data.strip())
 
 
 def link_faults(site=SITE):
-    "Links inside the site that lead to no file, or to no such place in a page."
+    "Links inside the site that lead to no file or to no such place in a page, or show as Markdown."
     pages = {p: Page(p.read_text(encoding="utf-8")) for p in sorted(site.rglob("*.html"))}
     faults = []
     for path, page in pages.items():
+        faults += [f"{path.relative_to(site)}: no link but text, {text[:60]}" for text in page.broken]
         for link in page.links:
             url = urlsplit(link)
             if url.scheme or url.netloc: continue
