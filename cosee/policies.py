@@ -328,6 +328,7 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
     single_board=_team_of('one role and its Board', agents=('detail_reader',), max_steps=3, agreement=1,
                           stop_confidence=.9),
     cosee_tools=MethodEntry('cosee.tools.agent:ToolTeam', 'a team that may look closer', dial='max_steps'),
+    cosee_pages=MethodEntry('cosee.pagewise:PageByPage', 'a team of which each reads one page', dial='max_steps'),
     cosee_plan=MethodEntry('cosee.planner.document_plan:PlannedTeam', 'a plan, and a team that follows it',
                            dial='max_steps'),
     blind=MethodEntry('cosee.cascade:BlindFirst', 'first answers that nobody has heard, then a team',
