@@ -235,4 +235,5 @@ class PageByPage(Team):
         agents = [PageRanker(client, reading, self.rank), PageReader(client, reading, checker, self.prove),
                   PairChecker(client, reading, self.least)]
         out = self.run_episode(task, agents, rank=self.rank, prove=self.prove, check=self.check, least=self.least)
-        return out if out['answer'] else {**out, 'answer': NOT_ANSWERABLE}
+        read = out['stopped'] in ('max_steps', 'all pages read')
+        return out if out['answer'] or not read else {**out, 'answer': NOT_ANSWERABLE}
