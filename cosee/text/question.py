@@ -455,13 +455,19 @@ def _form_words(lines: Sequence[str]) -> set[str]:
 def _is_same_form(a: set[str], b: set[str]) -> bool:
     return len(a & b) >= max(_LEAST_SHARED, _LEAST_LIKE * len(a | b))
 
+_MOST_COVER = 2   # pages of a letter before the records
+
 def _find_spans(pages: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
     "First and last page of each record, from 1; [] for a single document"
     words = [_form_words(lines) for lines in pages]
-    first = next((w for w in words if w), set[str]())
-    starts = [i for i, w in enumerate(words, 1) if _is_same_form(first, w)]
-    if len(starts) < 2: return []
-    spans = list(zip(starts, [*(n - 1 for n in starts[1:]), len(pages)], strict=True))
+    said = [i for i, w in enumerate(words) if w]
+    return next(filter(None, (_spans_like(words, i) for i in said[:_MOST_COVER + 1])), [])
+
+def _spans_like(words: Sequence[set[str]], first: int) -> list[tuple[int, int]]:
+    "Records that begin with pages like the `first`, from 0; behind a letter it takes three of them"
+    starts = [i for i, w in enumerate(words, 1) if i > first and _is_same_form(words[first], w)]
+    if len(starts) < (3 if any(words[:first]) else 2): return []
+    spans = list(zip(starts, [*(n - 1 for n in starts[1:]), len(words)], strict=True))
     lengths = [sum(map(bool, words[a - 1:b])) for a, b in spans]   # of pages that say something
     return spans if max(lengths) <= 3 * median(lengths) else []
 
