@@ -266,3 +266,27 @@ def test_another_file_than_the_known_one_is_no_sentence_encoder(tmp_path):
     path.write_bytes(encoder_bytes()[:-1] + b"?")
     with pytest.raises(ValueError, match="not the sentence encoder.*pip install") as told: encoder_bytes(path)
     assert str(path) in str(told.value)
+
+
+# --- long documents with pictures ---
+
+def test_pictures_of_a_long_document_are_read_on_pages_that_are_shown_alone(tmp_path):
+    "A manual has a screenshot on each page; a scanned page among them has nothing but its picture."
+    from cosee.pages import load_pages
+    from PIL import ImageDraw, ImageFont
+    from reportlab.pdfgen.canvas import Canvas
+    shot = Image.new("RGB", (600, 200), "white")
+    ImageDraw.Draw(shot).text((30, 60), "Serial 4711-K", "black", font=ImageFont.load_default(60))
+    shot.save(tmp_path / "shot.png")
+    canvas = Canvas(str(tmp_path / "manual.pdf"))
+    for n in range(13):
+        for k in range(8 if n else 0):
+            canvas.drawString(60, 780 - 20 * k, f"Chapter {n}: turn the valve and wait for lamp {k}.")
+        canvas.drawImage(str(tmp_path / "shot.png"), 60, 300, 450, 150)
+        canvas.showPage()
+    canvas.save()
+    words = TextExtractor(cache=None)
+    pages = load_pages(tmp_path / "manual.pdf")
+    hits = PageIndex(pages, words, embeddings=False).search("serial number 4711-K", 1)
+    assert [hit.page for hit in hits] == [1] and words.counts["ocr"] + words.counts["part"] == 1
+    assert any("4711" in line["text"] for line in words.read([pages.infos[4]])[0]["lines"])

@@ -16,7 +16,7 @@ from .embeddings import (Encoder, VisualEncoder, embed_page, late_interaction, s
                                         vectors_from_bytes, vectors_to_bytes, visual_encoder)
 from .lexical import MAX_LINES, WordIndex, normalize, scale
 from ..text.encoder import sentence_encoder
-from ..text.ocr import Progress, TextExtractor, reading_told
+from ..text.ocr import Progress, TextExtractor, reading_told, skimming
 from ..text.question import Batch
 from ..utils.files import CACHE_LIMITS, FileCache, digest, image_hash
 if TYPE_CHECKING:
@@ -131,7 +131,9 @@ class PageIndex:
 
     def _read_lines(self, places: Sequence[int]) -> list[list[FoundLine]]:
         "The lines of pages; those of a page that cannot be read are none"
-        try: pages = self.words.read([self.readable(self.numbers[i]) for i in places])
+        try:
+            with skimming(len(self) > FEW_PAGES):
+                pages = self.words.read([self.readable(self.numbers[i]) for i in places])
         except PageError as e:
             if len(places) > 1: return [self._read_lines([i])[0] for i in places]
             self.failed[self.numbers[places[0]]] = str(e)

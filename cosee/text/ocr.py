@@ -25,7 +25,7 @@ from ..pages import Page, PageError, Pages, as_picture, open_image, page_of
 
 # %% auto #0
 __all__ = ['VERSION', 'MOST_LETTERS', 'Way', 'NO_TRANSCRIBER', 'Readable', 'Progress', 'page_key', 'TextExtractor', 'Drawable',
-           'opened_image', 'reading_told']
+           'opened_image', 'reading_told', 'skimming']
 
 # %% ../../nbs/text/01_ocr.ipynb #b21f1f94
 if TYPE_CHECKING:
@@ -429,22 +429,22 @@ class TextExtractor:
         except RapidOCRError: return ''   # nothing was read
         return ' '.join(found.txts)
 
-    def _layer(self, page: Page, way: Way, image: Optional['Image']) -> PageText:
+    def _layer(self, page: Page, way: Way, image: Optional['Image'], skim: bool = False) -> PageText:
         "The text of a PDF's page by its text layer, kept with the document"
         with self._lock: known = self._known.setdefault(page.document.document, Known())
-        key = page.number, way
-        if (printed := known.get(key)) is not None: return printed
-        printed = read_layer(page, known.memory, self.ocr, self.line, way == 'text', image)
+        key = page.number, way, skim
+        if (printed := known.get((page.number, way, False)) or known.get(key)) is not None: return printed
+        printed = read_layer(page, known.memory, self.ocr, self.line, way == 'text', image, skim)
         if printed['source'] != 'ocr': self._count('text')
         return known.put(key, printed)
 
-    def _read(self, item: Readable, way: Way) -> PageText:
+    def _read(self, item: Readable, way: Way, skim: bool = False) -> PageText:
         "The text of one page"
         item = as_picture(item)
         page = item if isinstance(item, Page) else page_of(item)
         image = cast('Image', item) if hasattr(item, 'tobytes') else None
         if way != 'ocr' and page is not None and page.kind == 'PDF':
-            try: return self._layer(page, way, image)
+            try: return self._layer(page, way, image, skim)
             except PageError:   # perhaps it can be drawn
                 if way == 'text' and image is None: raise
         if way != 'text': return self.ocr(opened_image(item))
@@ -459,7 +459,7 @@ class TextExtractor:
         page = item if isinstance(item, Page) else page_of(item)
         if self.text_source != 'ocr' and page is not None and page.kind == 'PDF':
             with self._lock: known = self._known.get(page.document.document)
-            read = known.get((page.number, self.text_source)) if known else None
+            read = known.get((page.number, self.text_source, False)) if known else None
             return read or self._layer(page, 'text', None)
         if not len(self.pages) and not self.pages.files: return None
         return self.pages.get(page_key(opened_image(item), VERSION, self.max_side))
@@ -477,8 +477,9 @@ class TextExtractor:
 
     def _read_all(self, items: Sequence[Readable], way: Way) -> list[PageText]:
         "Read pages side by side"
-        if len(items) < 2: return list(_counted((self._read(item, way) for item in items), len(items)))
-        try: return list(_counted(self._pool().map(self._read, items, repeat(way)), len(items)))
+        skim = _SKIMS.get() and way == 'auto'
+        if len(items) < 2: return list(_counted((self._read(item, way, skim) for item in items), len(items)))
+        try: return list(_counted(self._pool().map(self._read, items, repeat(way), repeat(skim)), len(items)))
         except KeyboardInterrupt:
             stop_jobs()   # or the threads would go on with their pages
             raise
@@ -535,3 +536,15 @@ def _counted(pages: Iterable[PageText], of: int) -> Iterator[PageText]:
     for done, page in enumerate(pages, 1):
         if tell: tell(done, of)
         yield page
+
+# %% ../../nbs/text/01_ocr.ipynb #5c4e0b02
+_SKIMS: ContextVar[bool] = ContextVar('skims', default=False)
+
+@contextmanager
+def skimming(
+    skims: bool = True # False: pages are read as a whole
+) -> Iterator[None]:
+    "Within it, in this thread, pictures on pages that have text of their own are left unread."
+    token = _SKIMS.set(skims)
+    try: yield
+    finally: _SKIMS.reset(token)

@@ -18,8 +18,8 @@ from .pdf_text import TURNS, Words, crossed_out, find_words, in_order, print_lin
 
 # %% auto #0
 __all__ = ['LEAST_INK', 'SMALLEST', 'EVEN', 'LEAST_LETTERS', 'ALIKE', 'HIDDEN_ALIKE', 'MOST_NUMBERS', 'LEAST_AREA', 'WHOLE',
-           'BLANK', 'strokes', 'share_in', 'without', 'print_like', 'below_pictures', 'Text', 'Look', 'look', 'Sample',
-           'latin', 'alike', 'Font', 'Memory', 'Verdict', 'judge', 'read_layer', 'Known']
+           'BLANK', 'ENOUGH_TEXT', 'strokes', 'share_in', 'without', 'print_like', 'below_pictures', 'Text', 'Look',
+           'look', 'Sample', 'latin', 'alike', 'Font', 'Memory', 'Verdict', 'judge', 'read_layer', 'Known']
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #c4bb9bfb
 if TYPE_CHECKING:
@@ -485,13 +485,16 @@ def _boxes(found: Scan, drawn: Callable[[], 'Image']) -> list[tuple[Box, Optiona
     return fields + [(box, ticked) for box, ticked in find_boxes(drawn()) if not is_known(box)]
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #35b4434e
+ENOUGH_TEXT = 200   # letters with which a page can be found without its pictures
+
 def read_layer(
     page: 'Page',                     # of a PDF
     memory: Memory,                   # of its document
     ocr: Callable[['Image', Optional[Box]], PageText], # reads an image, or a part of it
     line: Callable[['Image'], str],   # reads a picture of one line
     alone: bool = False,              # the text layer and nothing else?
-    image: Optional['Image'] = None   # the page, if it is drawn already
+    image: Optional['Image'] = None,  # the page, if it is drawn already
+    skim: bool = False                # are pictures left unread on a page that has text of its own?
 ) -> PageText:
     "The text of a PDF's page; raises `PageError` if the page cannot be opened."
     drawn = cache(lambda: page.draw() if image is None else image)
@@ -506,7 +509,8 @@ def read_layer(
     lines = print_lines(words, seen.size, turned)
     if not turned: lines = with_marks(lines, _boxes(found, drawn))
     if verdict.areas and not lines: return {**ocr(drawn(), None), 'why': verdict.why}
-    parts = [ocr(drawn(), area) for area in verdict.areas]
+    has_text = sum(len(l['text']) for l in lines) >= ENOUGH_TEXT
+    parts = [ocr(drawn(), area) for area in verdict.areas if not (skim and has_text)]
     more = [l for part in parts for l in _added_lines(lines, part['lines'])]
     why = '; '.join(filter(None, [verdict.why, *(part.get('unread', '') for part in parts)]))
     size = [max(1, round(2 * side)) for side in seen.size]
