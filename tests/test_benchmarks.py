@@ -16,7 +16,6 @@ SMALLEST = {
     'together': '--json --questions 2 --per-doc 2 --runs 1 --work self_consistency',
     'grammar': f'--json --runs 20 --tokenizer {ROOT}/cosee/data/tiny',
     'image_quality': '--pages 1',
-    'iterating': '--json --samples 5 20',
     'screens': '--json --samples 24 --repeat 1',
     'ocr_reader': '--docs 1 --kinds invoice',
     'episode': '--json --size test --pages 1 --work episode --ways turns --new 8 --plain-calls 1',
@@ -36,8 +35,7 @@ SMALLEST = {
     'snapped_boxes': '--json --made 1',
     'calibrate_print': '--help',   # needs weights
     'calibrate_check': f'--rows {ROOT}/benchmarks/results/calibrate_check.json',
-    'print_actions': '--help',   # needs weights, as the next one
-    'role_examples': '--help',
+    'role_examples': '--help',   # needs weights
     'visual_index': '--json --pages 3 --repeat 1 --lengths 729',
     'page_index': '--help',   # its documents are not ours to keep here
     'calibrate_reader': '--help',   # a minute of OCR at its smallest
