@@ -1,5 +1,5 @@
 # Each command does its own set-up: a first call installs into .venv what it needs, later calls don't. `make demo` needs
-# the core, everything else what developers need too.
+# the core, `make book` the tools without PyTorch, everything else what developers need too.
 PYTHON ?= python3
 BIN := .venv/bin
 FIND_PYTHON := command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found: CoSee needs Python 3.11 or newer."; exit 1; }
@@ -9,7 +9,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --tb=short -n 3 --dist wo
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint sync docs lab clean
+.PHONY: help setup demo book test test-all lint sync docs lab clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,12 @@ demo:  ## ask questions about a sample document and open the evidence
 	@$(FIND_PYTHON)
 	@$(PYTHON) tools/env.py core
 	@$(BIN)/cosee demo
+
+book:  ## run the notebooks of the book, but for two that need PyTorch, and compare all prompts
+	@$(FIND_PYTHON)
+	@$(PYTHON) tools/env.py book
+	@$(PYTEST) tests/test_golden.py tests/test_notebooks.py \
+		-k "(golden and not qwen) or 01_board or 02_agents or 03_controller or 05_metrics or 06_baselines or 07_experiments"
 
 test: setup  ## run the tests of every capability, and the notebooks of the book
 	@$(PYTEST) $(PYTEST_ARGS)

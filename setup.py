@@ -12,6 +12,7 @@ cfg = config["DEFAULT"]
 # `extras_ray = ray>=2` in settings.ini becomes `pip install cosee[ray]`; `all` takes them together.
 extras = {key[len("extras_"):]: value.split() for key, value in cfg.items() if key.startswith("extras_")}
 extras["all"] = sorted({req for reqs in extras.values() for req in reqs})
+extras["book"] = cfg["dev_requirements"].split()   # what tests and most notebooks use, without PyTorch
 extras["dev"] = cfg["dev_requirements"].split() + extras["all"]  # whoever builds CoSee runs every part of it
 
 setup(

@@ -25,9 +25,9 @@ LIMIT = 900
 QUICK = ("[0-9]*", "index.ipynb", "core/*", "datasets/*", "eval/*", "models/*", "package/*", "screen/*", "tools/*",
          "tutorials/*", "utils/*", "view/*")
 SLOW = ("core/00_pages.ipynb", "datasets/03_mpdocvqa.ipynb", "datasets/03_slidevqa.ipynb",
-        "06_baselines.ipynb", "models/08_registry.ipynb",
+        "models/08_registry.ipynb",
         "screen/02_scenes.ipynb", "screen/03_tasks.ipynb", "screen/06_agent.ipynb", "screen/07_score.ipynb",
-        "screen/06_agent.ipynb", "tools/04_sight.ipynb", "tools/05_agent.ipynb",
+        "tools/04_sight.ipynb", "tools/05_agent.ipynb",
         "tutorials/assistants.ipynb", "tutorials/long_report.ipynb", "tutorials/screens.ipynb",
         "tutorials/text_memory_and_tools.ipynb", "tutorials/your_own.ipynb", "view/04_widget.ipynb")
 

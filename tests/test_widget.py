@@ -68,7 +68,7 @@ def test_the_kernel_is_free_while_an_episode_is_followed():
 def slow_reader(monkeypatch):
     "Reading that takes five seconds for each page, on a clock of its own, one page after the other"
     now = [0.]
-    def read(self, item, way):
+    def read(self, item, way, skim=False):
         now[0] += 5
         return PageText(size=[300, 400], skew=0., lines=[], source="text", turned=0)
     monkeypatch.setattr("cosee.view.widget.time", SimpleNamespace(perf_counter=lambda: now[0]))

@@ -1,7 +1,8 @@
 """Make .venv with CoSee and what it needs; do nothing when it is there and up to date.
 
 Runs on a bare Python (only the standard library). Called by the Makefile: `python3 tools/env.py core` installs what
-the demo, the reader of print, runs and the viewer need; `python3 tools/env.py`, all that tests and notebooks use.
+the demo, the reader of print, runs and the viewer need; `python3 tools/env.py book` adds what most notebooks use, and
+`python3 tools/env.py` all that tests and notebooks use.
 """
 import hashlib
 import json
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STAMP, LOG = VENV / "installed", VENV / "install.log"
 COSTS = ROOT / "benchmarks/results/setup_cost.json"  # measured by benchmarks/setup_cost.py
-WHAT = {"core": ".", "dev": ".[dev]"}  # each holds the ones before it
+WHAT = {"core": ".", "book": ".[book]", "dev": ".[dev]"}  # each holds the ones before it
 OLDEST = (3, 11)
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from contextvars import ContextVar
 from importlib.resources import files
 from itertools import repeat
@@ -477,9 +478,9 @@ class TextExtractor:
 
     def _read_all(self, items: Sequence[Readable], way: Way) -> list[PageText]:
         "Read pages side by side"
-        skim = _SKIMS.get() and way == 'auto'
-        if len(items) < 2: return list(_counted((self._read(item, way, skim) for item in items), len(items)))
-        try: return list(_counted(self._pool().map(self._read, items, repeat(way), repeat(skim)), len(items)))
+        read = partial(self._read, skim=True) if _SKIMS.get() and way == 'auto' else self._read
+        if len(items) < 2: return list(_counted((read(item, way) for item in items), len(items)))
+        try: return list(_counted(self._pool().map(read, items, repeat(way)), len(items)))
         except KeyboardInterrupt:
             stop_jobs()   # or the threads would go on with their pages
             raise
