@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu, norm
+from scipy.stats import norm
 
 from cosee.cli.entry import main
-from cosee.eval.statistics import area_under_roc, bootstrap, bootstrap_of, compare_pair, holm, reliability
+from cosee.eval.statistics import compare_pair, holm
 from cosee.experiments import run_experiment
 from cosee.models.testing import ScriptedClient
 from cosee.runs.analysis import (Analysis, accuracy_by_part, calibration, herding, paired_comparison,
@@ -173,31 +173,6 @@ def test_bombs_are_bounded(tmp_path):
 
 # --- statistics against known cases ---
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_area_under_the_roc_curve_is_that_of_mann_and_whitney(seed):
-    rng = np.random.default_rng(seed)
-    sure, right = rng.integers(0, 8, 60) / 8, rng.random(60) < .6
-    u = mannwhitneyu(sure[right], sure[~right]).statistic
-    assert area_under_roc(sure, right) == pytest.approx(u / (right.sum() * (~right).sum()))
-    often = rng.integers(0, 3, 60)
-    again = area_under_roc(np.repeat(sure, often), np.repeat(right, often))
-    assert area_under_roc(sure, right, often) == pytest.approx(again)
-
-
-def test_bins_hold_every_answer_once():
-    sure, right = [0, .05, .1, .95, 1, 1], [0, 1, 0, 1, 1, 0]
-    found = reliability(sure, right)
-    assert [b.answers for b in found] == [2, 1, 3] and found[-1].right == pytest.approx(2 / 3)
-
-
-def test_the_interval_of_a_statistic_is_that_of_the_mean():
-    rng = np.random.default_rng(0)
-    documents = np.repeat(np.arange(60), 3)
-    right = np.repeat(rng.random(60) < .7, 3)
-    known = bootstrap(right, documents)
-    low, high = bootstrap_of(lambda w: np.average(right, weights=w), documents, n_resamples=4000)
-    assert (low, high) == pytest.approx((known.low, known.high), abs=.02)
-
 
 def two(n=40, gain=4):
     "Answers of a single call and of a team that is right on every `gain`-th question besides."
@@ -281,12 +256,6 @@ def test_an_account_of_a_method_stands_in_for_the_trace(tmp_path):
     (tmp_path / "run/records.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in lines))
     (h,) = herding(read_answers([tmp_path / "run"]), 200)
     assert h.flow == (1, 2, 1, 1, 1) and (h.wrong, h.noted) == (0, 0)
-
-
-def test_votes_of_one_voice_do_not_follow_each_other():
-    said = tuple(Proposal("solo", a, a == "7") for a in ("8", "8", "7"))
-    (h,) = herding([example_answer("d-1", False, "votes", answer="8", said=said)], 100)
-    assert h.herd.mean == 1 and h.follow_wrong is None
 
 
 # --- from a run to published files ---

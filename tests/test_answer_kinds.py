@@ -8,9 +8,6 @@ from cosee.models.reader_client import OcrClient
 from cosee.models.client import page_request
 from cosee.pages import load_pages
 from cosee.text.layout import typed_page
-from cosee.text.page_text import make_line
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from typed_pages import InOrder
 
 TOP = 760
@@ -214,11 +211,3 @@ def test_two_addresses_side_by_side(client, tmp_path):
     assert said(client, file, 'What is the shipping address?') == \
         'Kestrel Depot 3, 2 Dock Road, Felixstowe IP11 4QX'
     assert said(client, file, 'What is the billing address?') == 'Kestrel Foods Ltd, 14 Mill Lane, Norwich NR3 1AB'
-
-
-@given(st.text(alphabet="[]( )xX✓☑□ab:", max_size=30))
-@settings(max_examples=300, deadline=None)
-def test_a_line_has_as_many_edges_as_words_whatever_boxes_it_writes(text):
-    line = make_line(text, [(0, 0), (200, 0), (200, 20), (0, 20)], 1., (400, 100))
-    assert len(line["words"]) == len(line["text"].split())
-    assert all(a <= b for a, b in line["words"])

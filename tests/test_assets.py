@@ -1,7 +1,6 @@
 """Style sheets, scripts and templates are files: complete, installed, whole in the pages, and nowhere in Python
 strings."""
 
-import ast
 import base64
 import fnmatch
 import hashlib
@@ -25,61 +24,6 @@ ROOT = Path(__file__).resolve().parent.parent
 ASSETS = sorted(p for p in (ROOT / "cosee").rglob("assets/*"))
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="no Node on this machine")
-
-
-# --- nothing of it in Python ---
-
-PROPERTIES = (
-    "--|color|background|font|margin|padding|display|border|width|height|content|position|fill|stroke|opacity|"
-    "overflow|"
-    "text-|flex|grid|gap|max-|min-|animation|transform|visibility|cursor|float|line-height|white-space|outline|box-|"
-    "align"
-)
-CSS = re.compile(rf"[^\s{{]\s*\{{\s*({PROPERTIES})[a-z-]*\s*:[^{{}}]+\}}")
-JS = re.compile(r"=>\s*[{(\w]|\b(const|let) \w+ = |\bfunction\s*\w*\(|\bdocument\.\w|\baddEventListener\(")
-
-
-def texts(path):
-    "Every string of a module with its line, but for docstrings; an f-string as one text."
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = list(ast.walk(tree))
-    docs = {id(n.body[0].value) for n in nodes if isinstance(n, (ast.Module, ast.ClassDef, ast.FunctionDef))
-            and n.body and isinstance(n.body[0], ast.Expr)}
-    inner = {id(v) for n in nodes if isinstance(n, ast.JoinedStr) for v in n.values}
-    for n in nodes:
-        if isinstance(n, ast.Constant) and isinstance(n.value, str) and not {id(n)} & (docs | inner):
-            yield n.lineno, n.value
-        if isinstance(n, ast.JoinedStr):
-            yield n.lineno, "".join(v.value if isinstance(v, ast.Constant) else "x" for v in n.values)
-
-
-def foreign(path):
-    "Lines of a module where a string holds a rule of CSS or a statement of JavaScript."
-    return [f"{path.name}:{line}: {text[:60]!r}" for line, text in texts(path) if CSS.search(text) or JS.search(text)]
-
-
-@pytest.mark.slow
-def test_no_python_string_holds_a_script_or_a_style():
-    modules = [p for p in (ROOT / "cosee").rglob("*.py") if p.name != "_modidx.py"]
-    assert len(modules) > 50 and [fault for p in modules for fault in foreign(p)] == []
-
-
-@pytest.mark.parametrize("planted", ["'''\n.note { color: red; margin: 0 }'''", "'h1{font-size:1rem}'",
-                                     "f'.a{i} {{ --c: {c}; }}'",
-                                     "r'const x = 1;'", "'(() => { go(); })()'", "'document.title = 1'",
-                                     "'function f(x) { return x }'"])
-def test_such_a_string_would_be_found(tmp_path, planted):
-    path = tmp_path / "fault.py"
-    path.write_text(f'"Docs: {{ a: 1; }}"\ndef f(i, c): return {planted}\n')
-    assert len(foreign(path)) == 1
-
-
-@pytest.mark.parametrize("text", ["'{\"answer\": 1, \"page\": 2}'", "'a: b; c: d'", "'color: red'",
-                                  "'let us see {x: 1}'", "'x -> y'"])
-def test_other_strings_are_left_alone(tmp_path, text):
-    path = tmp_path / "fine.py"
-    path.write_text(f"x = {text}\n")
-    assert foreign(path) == []
 
 
 # --- the files ---

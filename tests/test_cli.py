@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
-from cosee.cli import ask as ask_module
 from cosee.cli.start import main
 from cosee.cli.entry import COMMANDS
 from cosee.models.testing import ScriptedClient
@@ -229,11 +228,6 @@ def test_any_locale_can_print_any_answer(doc):
     assert p.returncode == 0 and b"12 ?" in p.stdout
 
 
-def test_every_sample_has_prepared_questions():
-    for sample in ("invoice", "report", "slides"):
-        assert 3 <= len(ask_module._prepared(sample)) <= 4
-
-
 # --- the table of commands ---
 
 def loaded_by(*argv):
@@ -322,15 +316,6 @@ def test_a_page_is_read_by_ocr_once(tmp_path, cache):
     assert "1 page read in" in first[2] and "0 pages read, 1 from the cache in" in again[2]
     same = [{k: v for k, v in json.loads(out)[0].items() if "seconds" not in k} for _, out, _ in (first, again)]
     assert same[0] == same[1]
-
-
-@pytest.mark.slow
-def test_no_engine_is_made_for_a_page_that_is_kept(run, tmp_path, cache, monkeypatch):
-    scan = scanned(tmp_path / "scan.png")
-    question = ("ask", scan, "-q", "What is the total due?")
-    assert run(*question, replies=None)[0] == 0
-    monkeypatch.setattr("cosee.text.ocr._shared_engine", lambda *a: pytest.fail("an engine was made"))
-    assert run(*question, replies=None)[0] == 0
 
 
 def test_cache_is_told_and_cleared(run, tmp_path, cache):

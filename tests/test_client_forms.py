@@ -13,7 +13,7 @@ from cosee.document import InteractiveDocument, VLMLanguageModel
 from cosee.eval.baselines import direct_answer, multi_agent_chat_no_board, self_consistency, single_agent_cot
 from cosee.eval.judge import judge_answer
 from cosee.extraction.extract import extract
-from cosee.models.client import VLMClient, ask, ask_many, page_request, prompt_request
+from cosee.models.client import VLMClient, ask, ask_many, page_request
 from cosee.models.backends import record
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.wrappers import CachedClient, FallbackClient, RetryingClient
@@ -144,18 +144,6 @@ def test_what_cannot_work_is_one_clear_error():
         "Hands on to what it overrides, which asks nobody."
         def generate(self, *args, **kwargs): return VLMClient.generate(self, *args, **kwargs)
     with pytest.raises(NotImplementedError): ask(Round(), page_request([], "?"))
-
-
-def test_a_signature_is_looked_at_once(monkeypatch):
-    from cosee.models import client as module
-    looked, read = [], module._read_form
-    monkeypatch.setattr(module, "_read_form", lambda generate: looked.append(generate) or read(generate))
-
-    class Mine:
-        def generate(self, prompt, image, max_tokens=9): return str(max_tokens)
-    mine = Mine()
-    assert [ask(mine, prompt_request("?", settings={"max_new_tokens": n})).text for n in (1, 2, 3)] == ["1", "2", "3"]
-    assert len(looked) == 1
 
 
 def test_the_model_of_the_questions_is_used_by_everything(root, tmp_path):

@@ -4,26 +4,21 @@ import errno
 import os
 import stat
 import threading
-from collections import Counter
-from html import unescape
 
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from cosee.cli import answers as answers_module
-from cosee.cli import ask as command
 from cosee.cli.start import main
-from cosee.view import episode as view
 from cosee.agents import read_view
 from cosee.board import Board
-from cosee.utils.boxes import (box_iou, check_bbox, from_thousandths, is_box, ordered, pixel_box, placed, read_box,
-                         rounded, thousandths, thousandths_around, unit_box, widened)
-from cosee.controller import CoSeeController, evidence_of
+from cosee.utils.boxes import (check_bbox, from_thousandths, is_box, ordered, pixel_box, placed, read_box,
+                         rounded, unit_box)
+from cosee.controller import CoSeeController
 from cosee.datasets.submissions import read_submission, write_submission
 from cosee.utils.files import PathError, file_hash, inside, write_whole
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
-from cosee.utils.text import NOT_ANSWERABLE, abstains, answer_key, clean, md_line, one_line, same_answer
+from cosee.utils.text import NOT_ANSWERABLE, clean, md_line, one_line
 from test_cli import FOUND, NOTHING, SCAN, ask
 from test_pages import pdf
 
@@ -37,57 +32,6 @@ answers = st.one_of(
 
 
 # --- answers: the page, the controller and the command line agree ---
-
-def hypothesis_of(answer, n, author):
-    return dict(action="HYPOTHESIZE", answer=answer, content=f"note {n}", confidence=.5, author=author, cell=n,
-                view={"page": 1}, supporting_cells=[])
-
-
-def episode_of(said):
-    "An episode whose agents, all different, gave these answers; the controller has counted them."
-    board = Board()
-    found = [hypothesis_of(a, board.add_cell({"page": 1}, f"note {i}", [], f"agent {i}", 1), f"agent {i}")
-             for i, a in enumerate(said)]
-    answer = CoSeeController([]).decide_final_answer(found, board)
-    best = next(h for h in found if h["answer"] == answer)
-    return dict(question="?", answer=answer, confidence=.5, page=1, evidence=evidence_of(best, board), because="",
-                board=board, hypotheses=found)
-
-
-@given(st.lists(answers.filter(bool), min_size=1, max_size=6))
-@example(["(42)", "42"])
-@example(["'42'", "４２", "42."])
-@settings(max_examples=200, deadline=None)
-def test_page_controller_and_command_line_count_alike(said):
-    episode = episode_of(said)
-    votes = Counter(map(answer_key, said))
-    proposals = view._proposals(episode, episode["board"])
-    assert sorted(len(p["authors"]) for p in proposals) == sorted(votes.values())
-    assert votes[answer_key(episode["answer"])] == max(votes.values()), "the controller takes what most agents said"
-    agree = CoSeeController([], agreement=max(votes.values()), stop_confidence=2, max_steps=9)
-    assert agree.should_stop(1, episode["hypotheses"], episode["board"])
-    more = CoSeeController([], agreement=max(votes.values()) + 1, stop_confidence=2, max_steps=9)
-    assert not more.should_stop(1, episode["hypotheses"], episode["board"])
-    judged = [command._judge([dict(question="?", answer=a)], {"?": [episode["answer"]]}) for a in said]
-    assert sum(text.startswith("1 of 1") for text in judged) == votes[answer_key(episode["answer"])]
-
-
-@given(answers.filter(bool))
-@example("Not answerable.")
-@settings(max_examples=200, deadline=None)
-def test_page_controller_and_command_line_abstain_alike(answer):
-    episode = episode_of([answer])
-    page = unescape(str(view._answer(episode, "")))
-    assert ("Not answerable from these pages" in page) == abstains(answer)
-    assert (episode["evidence"] == []) == abstains(answer)
-    assert answers_module.is_answered(answers_module._verdict(episode, 0.)) != abstains(answer)
-
-
-@given(answers, answers, answers)
-def test_being_the_same_is_an_equivalence(a, b, c):
-    assert same_answer(a, a) and same_answer(a, b) == same_answer(b, a)
-    assert not (same_answer(a, b) and same_answer(b, c)) or same_answer(a, c)
-    assert not same_answer(a, b) or abstains(a) == abstains(b)
 
 
 @pytest.mark.parametrize("spelt", SPELT)
@@ -148,30 +92,6 @@ def test_a_box_survives_its_units(box, size):
     assert (x, y, x + w, y + h) == pytest.approx(pixel_box(box, size), abs=1e-6)
     assert from_thousandths([v * 1000 for v in box]) == close
     assert rounded(box) == pytest.approx(box, abs=5.1e-5)
-
-
-@given(unit_boxes)
-def test_thousandths_are_near_and_outer_ones_leave_nothing_out(box):
-    near, outer = thousandths(box), thousandths_around(box)
-    assert all(abs(a - 1000 * v) <= .5 + 1e-9 for a, v in zip(near, box, strict=True))
-    x0, y0, x1, y1 = (1000 * v for v in box)
-    assert outer[0] <= x0 and outer[1] <= y0 and outer[2] >= x1 and outer[3] >= y1
-    assert 0 <= outer[0] < outer[2] <= 1000 and 0 <= outer[1] < outer[3] <= 1000
-    assert read_view({"page": 1, "bbox_2d": outer})["bbox"] == from_thousandths(outer)
-
-
-@given(unit_boxes, unit_boxes)
-def test_what_two_boxes_share(a, b):
-    assert 0 <= box_iou(a, b) <= 1 + 1e-9 and box_iou(a, b) == pytest.approx(box_iou(b, a))
-    assert box_iou(a, a) == pytest.approx(1)
-    assert box_iou([1000 * v for v in a], [1000 * v for v in b]) == pytest.approx(box_iou(a, b))
-
-
-@given(unit_boxes, unit, unit)
-def test_a_widened_box_holds_what_it_widens_and_stays_on_the_page(box, w, h):
-    x0, y0, x1, y1 = widened(box, w, h)
-    assert -1e-9 <= x0 <= box[0] + 1e-9 and box[2] - 1e-9 <= x1 <= 1 + 1e-9 and x1 - x0 >= w - 1e-9
-    assert -1e-9 <= y0 <= box[1] + 1e-9 and box[3] - 1e-9 <= y1 <= 1 + 1e-9 and y1 - y0 >= h - 1e-9
 
 
 @given(anything, st.one_of(st.none(), sizes))

@@ -145,24 +145,6 @@ def test_roots(tmp_path, monkeypatch, folders):
     with pytest.raises(ValueError, match='train, val, test'): load('mpdocvqa', 'all')
 
 
-def test_subset_is_the_same_every_time(folders):
-    from cosee.datasets.mpdocvqa import build_dev_subset, load_mpdocvqa_split
-    root = folders['mpdocvqa', 'raw']
-    ids = [s['meta']['id'] for s in build_dev_subset('val', 3, seed=2, root=root)]
-    assert ids == [s['meta']['id'] for s in build_dev_subset('val', 3, seed=2, root=root)] == sorted(ids)
-    assert len(ids) == 3
-    assert len(list(load_mpdocvqa_split('val', root))) == 6
-
-
-def test_torch(folders):
-    from torch.utils.data import DataLoader
-    from cosee.datasets.sample import as_torch
-    split = load('mpdocvqa', 'val', root=folders['mpdocvqa', 'raw'])
-    batches = list(DataLoader(as_torch(split), batch_size=4, collate_fn=lambda b: [s['meta']['id'] for s in b]))
-    assert batches == [[1, 2, 3, 4], [5, 6]]
-    assert as_torch(list(split))[5]['meta']['id'] == 6
-
-
 @pytest.mark.parametrize('name', FORMS)
 def test_gold_submission_scores_one(name, made, tmp_path):
     from cosee.eval.metrics import score
@@ -250,10 +232,6 @@ def test_any_value_is_a_sample_or_a_data_error(field, value, fuzzed):
     assert len(found) + len(split.skipped) == 6 and len(split.skipped) <= 2
 
 
-DUDE_FIELDS = ['questionId', 'question', 'docId', 'answers', 'answers_variants', 'answer_type',
-               'answers_page_bounding_boxes']
-
-
 @pytest.fixture(scope='module')
 def fuzzed_dude(folders, tmp_path_factory):
     root = tmp_path_factory.mktemp('fuzz') / 'dude'
@@ -262,25 +240,9 @@ def fuzzed_dude(folders, tmp_path_factory):
     return root, path, json.loads(path.read_text())['data']
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(field=st.sampled_from(DUDE_FIELDS), value=json_like)
-def test_any_value_of_dude_is_a_sample_or_a_data_error(field, value, fuzzed_dude):
-    root, path, records = fuzzed_dude
-    path.write_text(json.dumps(dict(data=[{**records[0], field: value}, *records[1:]])))
-    split = load('dude', 'val', root=root, errors='skip')
-    assert len(list(split)) + len(split.skipped) == 6
-
-
 def test_a_box_beside_the_page_is_no_evidence(fuzzed_dude):
     root, path, records = fuzzed_dude
     box = dict(left=90_000, top=0, width=10, height=10, page=1)
     path.write_text(json.dumps(dict(data=[{**records[0], 'answers_page_bounding_boxes': [[box]]}])))
     (sample,) = load('dude', 'val', root=root)
     assert 'evidence_boxes' not in sample['meta']
-
-
-def test_both_public_data_sets_have_a_development_subset(folders):
-    from cosee.datasets import mpdocvqa, slidevqa
-    for loader, name in ((mpdocvqa, 'mpdocvqa'), (slidevqa, 'slidevqa')):
-        found = loader.build_dev_subset('val', 2, root=folders[name, 'raw'])
-        assert [s['meta']['dataset'] for s in found] == [name, name]

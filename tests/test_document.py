@@ -3,7 +3,6 @@ import copy
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 from cosee import document as d
 from cosee.models.testing import ScriptedClient
@@ -365,17 +364,6 @@ def test_representations_escape():
             and "25 content(s)" in repr(x))
 
 
-@given(st.lists(st.tuples(st.text(max_size=5), st.frozensets(st.sampled_from("abc"))), max_size=12),
-       st.frozensets(st.sampled_from("abc")), st.frozensets(st.sampled_from("abc")))
-def test_a_view_is_the_filter_it_says(items, include, exclude):
-    x = d.Document(d.Content(t, tags=tags) for t, tags in items)
-    if include & exclude:
-        with pytest.raises(ValueError): x.view(include, exclude)
-    else:
-        shown = [t for t, tags in items if not tags & exclude and (not include or tags & include)]
-        assert x.view(include, exclude).text() == "".join(shown)
-
-
 class Constrained(ScriptedClient): constrains = True
 
 
@@ -404,9 +392,3 @@ def test_prompts_of_a_client_only_grow_at_the_end():
 def test_choice_is_given_up_after_some_attempts():
     model = d.VLMLanguageModel(ScriptedClient(["no idea"], cycle=True), attempts=2)
     with pytest.raises(d.InvalidResponseError, match="2 attempts"): model.sample_choice("(", ["a", "b"])
-
-
-@given(st.text(max_size=60), st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=5))
-def test_matching_a_choice_never_fails(text, responses):
-    found = d.match_choice(text, responses)
-    assert found is None or 0 <= found < len(responses)

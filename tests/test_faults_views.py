@@ -25,7 +25,7 @@ from test_viewer import clean, go
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome on this machine"),
               pytest.mark.faults("a hostile text, in every view")]
-MOST = int(os.environ.get("COSEE_TEXTS", 12))
+MOST = int(os.environ.get("COSEE_TEXTS", 40))
 NAMES = ["img", "svg", "video", "input", "iframe", "details", "body", "math", "object", "marquee", "x", "style"]
 EVENTS = ["onerror", "onload", "ontoggle", "onfocus", "onanimationstart", "onpointerenter", "ONERROR", "onerror\x0c"]
 ENDS = ["", ">", "\">", "'>", "-->", "]]>", "</p></td></table>", "`", "```\n", "</title></style></textarea>", "\x00",
@@ -66,11 +66,18 @@ def browser(tmp_path_factory):
     b.close()
 
 
-def looked_at(browser, path, ours=0):
-    "Open a page, unfold all of it, and see that nothing hostile came to life; `ours` elements of such kinds are ours."
-    browser.open(path)
+def fits(browser, width):
+    "No hostile text, however long, makes a page wider than its window."
+    assert browser.js("document.documentElement.scrollWidth") <= width
+
+
+def looked_at(browser, path, ours=0, width=None):
+    """Open a page, unfold all of it, and see that nothing hostile came to life; `ours` elements of such kinds are
+    ours. A page with a style of ours stays within its `width`."""
+    browser.open(path, **(dict(width=width) if width else {}))
     browser.js("document.querySelectorAll('details').forEach(e => e.open = true)")
     browser.js("document.querySelectorAll('*').forEach(e => { e.focus && e.focus(); })")
+    if width: fits(browser, width)
     clean(browser, path.as_uri())
     assert browser.js(NONE_OF_THEIRS) == ours
 
@@ -115,7 +122,8 @@ def test_pages_of_episodes(browser, tmp_path, counts):
     pages = [Image.new("RGB", (60, 80))]
     pages[0].info = dict(source=TEXTS[0], page=1)
     episodes = [episode(text, TEXTS[-i]) for i, text in enumerate(TEXTS)]
-    looked_at(browser, write_html(tmp_path / "episode.html", episodes, pages, title=TEXTS[1]), ours=1)
+    path = write_html(tmp_path / "episode.html", episodes, pages, title=TEXTS[1])
+    for width in (390, 1280): looked_at(browser, path, ours=1, width=width)
     looked_at(browser, page_of(tmp_path, [episode_fallback(e, pages) for e in episodes]))
     counts[SHOWN] = 2 * MOST
 
@@ -153,9 +161,9 @@ def run(tmp_path_factory):
 
 
 def test_reports_and_folders(browser, run, tmp_path, counts):
-    looked_at(browser, Report(Run(run), n_resamples=50).save(tmp_path / "report.html"))
+    looked_at(browser, Report(Run(run), n_resamples=50).save(tmp_path / "report.html"), width=390)
     export_viewer(Viewer(run), tmp_path / "site", "none")
-    for name, ours in (("index.html", 3), ("report.html", 0)): looked_at(browser, tmp_path / "site" / name, ours)
+    for name, ours in (("index.html", 3), ("report.html", 0)): looked_at(browser, tmp_path / "site" / name, ours, 390)
     counts[SHOWN] = 3 * MOST
 
 
@@ -166,7 +174,8 @@ class Address(str):
 def test_the_run_viewer(browser, run, counts):
     with running(create_viewer_app(Viewer([run]))) as url:
         for view in ("answers", "questions", "pair"):
-            go(browser, f"{url}#view={view}&size=500")
+            go(browser, f"{url}#view={view}&size=500", width=390)
+            fits(browser, 390)
             assert browser.js("document.querySelectorAll('#rows tbody tr').length") >= min(MOST // 2, 400)
             assert browser.js(NONE_OF_THEIRS) == 3   # its data, its script, its icon
             clean(browser, url)

@@ -1,4 +1,5 @@
-"""Forms: schemas and replies of strangers, values with their places, and the command that reads many documents."""
+"""Forms: values with their places, the command that reads many documents, and three hundred schemas and replies that
+nobody would write who means well."""
 import json
 import os
 import random
@@ -6,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import pytest
-from cosee.utils.boxes import box_iou
+from cosee.utils.boxes import box_iou, is_box
+from cosee.utils.config import ConfigError
 from cosee.extraction.extract import extract
-from cosee.extraction.lookup import read_reply, reply_schema
+from cosee.extraction.lookup import form_prompt, reply_schema
 from cosee.extraction.schema import SchemaError, read_schema, read_value
 from cosee.text.grounding import TextLocator
 from cosee.models.client import prompt_text
@@ -25,98 +28,6 @@ INVOICE = ROOT / "cosee/samples/invoice.pdf"
 SCHEMA = {"type": "object", "title": "Invoice", "required": ["total"], "properties": {
     "number": {"type": "string", "description": "What is the invoice number?"},
     "total": {"type": "number", "description": "What is the gross total?"}}}
-
-
-def of(**schema):
-    return read_schema({"type": "object", "properties": {"a": schema}}).fields[0]
-
-
-# --- schemas of strangers ---
-
-def nested(depth):
-    schema = {"type": "string"}
-    for _ in range(depth):
-        schema = {"type": "object", "properties": {"a": schema}}
-    return schema
-
-
-HOSTILE = {
-    "deep": nested(60), "itself": {"$ref": "#"}, "circle": {"$ref": "#/$defs/a", "$defs": {
-        "a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
-    "abroad": {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}},
-    "many": {"type": "object", "properties": {f"f{i}": {"type": "string"} for i in range(5000)}},
-    "enum": {"type": "object", "properties": {"a": {"enum": list(range(100_000))}}},
-    "pattern": {"type": "object", "properties": {"a": {"type": "string", "pattern": "(" * 90}}},
-    "long pattern": {"type": "object", "properties": {"a": {"type": "string", "pattern": "a" * 5000}}},
-    "name": {"type": "object", "properties": {"a\n</script>": {"type": "string"}}},
-    "empty": {"type": "object", "properties": {}}, "text": {"type": "string"}, "none": {},
-    "rows in rows": {"type": "object", "properties": {"a": {"type": "array", "items": {
-        "type": "array", "items": {"type": "string"}}}}},
-    "two types": {"type": "object", "properties": {"a": {"type": ["string", "number"]}}},
-    "minimum": {"type": "object", "properties": {"a": {"type": "number", "minimum": "low"}}},
-    "properties": {"type": "object", "properties": ["a"]}, "items": {"type": "object", "properties": {
-        "a": {"type": "array", "items": [1]}}}, "allOf": {"type": "object", "allOf": [{}]},
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_schema_that_cannot_be_read_is_named_in_one_line(name):
-    with pytest.raises(SchemaError) as found:
-        read_schema(HOSTILE[name])
-    assert len(str(found.value)) < 400 and "\n" not in str(found.value)
-
-
-def test_a_pattern_that_explodes_elsewhere_costs_nothing():
-    field, start = of(type="string", pattern="^(a+)+$"), time.process_time()
-    assert read_value(field, "a" * 1500 + "b").fault.startswith("String should match pattern")
-    assert time.process_time() - start < 5
-
-
-def test_random_schemas_are_read_or_refused():
-    words = ["type", "properties", "items", "enum", "$ref", "anyOf", "format", "minimum", "required", "const", "a"]
-    values = ["object", "array", "string", None, 3, True, "#/a", "date", [], ["x", None], {}]
-
-    def any_schema(rng, depth=0):
-        held = {rng.choice(words): rng.choice(values) for _ in range(rng.randint(0, 3))}
-        if depth < 4 and rng.random() < .8:
-            held["properties"] = {rng.choice("abc"): any_schema(rng, depth + 1) for _ in range(2)}
-            held["type"] = "object"
-        return held
-    read = 0
-    for seed in range(300):
-        try:
-            form = read_schema(any_schema(random.Random(seed)))
-        except SchemaError:
-            continue
-        json.dumps(reply_schema(form, form.fields, form.tables, 3))
-        read += 1
-    assert 5 < read < 300
-
-
-# --- replies of strangers ---
-
-def test_random_replies_fill_in_nothing_but_what_was_asked():
-    form = read_schema({**SCHEMA, "properties": {**SCHEMA["properties"], "items": {
-        "type": "array", "items": {"type": "object", "properties": {"text": {"type": "string"}}}}}})
-    values = ["x", 1e400, -1, None, True, [], {}, [[]], {"answer": {"answer": 1}}, {"answer": "y", "page": 10**30},
-              {"answer": "y", "page": 1, "bbox_2d": ["a", 1, None, 4]}, "\ud800", "9" * 400, [{"text": "a"}] * 500]
-    rng = random.Random(7)
-    for _ in range(400):
-        said = {rng.choice(["number", "total", "items", "other"]): rng.choice(values) for _ in range(3)}
-        text = json.dumps(said)
-        found = read_reply(text[:rng.randint(1, len(text))] if rng.random() < .3 else text, form.fields, form.tables)
-        assert set(found.fields) <= {"number", "total"} and set(found.rows) <= {"items"}
-        assert all(len(e.printed) <= 600 for e in found.fields.values()) and len(found.rows.get("items", [])) <= 60
-        for field in form.fields:
-            read_value(field, found.fields[field.path].printed if field.path in found.fields else "")
-
-
-def test_a_reply_of_any_kind_ends_in_a_whole_result():
-    page = Image.new("RGB", (40, 40), "white")
-    for text in ("", "{", "null", '{"total": NaN}', '{"total": {"answer": "7", "page": 99}}', "[" * 5000):
-        found = extract([page], SCHEMA, ScriptedClient([text] * 2))
-        assert list(found["value"]) == ["number", "total"] and found["stopped"] == "complete"
-        json.dumps(found)
 
 
 # --- places ---
@@ -262,3 +173,215 @@ def test_errors_of_the_command_say_the_mend(inbox):
         run = command(inbox, *args)
         _, said = run.communicate(timeout=60)
         assert run.returncode == 2 and mend in said and said.count("\n") == 1, said
+
+
+# --- schemas and replies of strangers ---
+
+N = 300
+TEXT = {"type": "string"}
+
+
+def within(**properties):
+    return {"type": "object", "properties": properties}
+
+
+def nested(rng):
+    "Objects, lists and choices in each other, far too deep"
+    schema, deep = TEXT, rng.choice([1, 4, 6, 50, 900, 3000])
+    for _ in range(deep):
+        how = rng.choice(["object", "object", "items", "anyOf"])
+        if how == "object": schema = within(a=schema)
+        elif how == "items": schema = {"type": "array", "items": schema}
+        else: schema = {"anyOf": [schema, {"type": "null"}]}
+    return within(a=schema)
+
+
+def circle(rng):
+    "References that lead in a ring, through properties, rows or choices, or into nothing"
+    n = rng.randint(1, 30)
+    defs = {}
+    for i in range(n):
+        goal = {"$ref": f"#/$defs/d{(i + 1) % n}"}
+        defs[f"d{i}"] = rng.choice([goal, within(a=goal), {"type": "array", "items": goal}, {"anyOf": [goal, TEXT]},
+                                    {"anyOf": [goal, {"type": "null"}]}, {"oneOf": [goal]}])
+    start = rng.choice(["#/$defs/d0", "#", "#/", "#/$defs/none", "#/$defs/~2", "http://[", 3, None, "#/properties/a"])
+    return {**within(a={"$ref": start}), "$defs": defs}
+
+
+def laughs(rng):
+    "Objects that name the next one many times over"
+    many, levels = rng.choice([3, 20, 90]), rng.randint(1, 5)
+    defs = {f"d{i}": within(**{f"p{j}": {"$ref": f"#/$defs/d{i + 1}"} for j in range(many)}) for i in range(levels)}
+    rows = {"type": "array", "items": {"$ref": "#/$defs/d0"}}
+    start = rng.choice([{"$ref": "#/$defs/d0"}, rows])
+    return {**within(a=start), "$defs": {**defs, f"d{levels}": rng.choice([TEXT, within(a=TEXT)])}}
+
+
+def pattern(rng):
+    "Expressions that explode where they are matched by trying"
+    told = rng.choice(["^(a+)+$", "(a|a)*b", "(" * 90, "a{1000000}", "((a{90}){90}){90}", r"(a)\1", "(?=a)a", "[", "*",
+                       "a" * 5000, ".*" * 60, "(x+x+)+y", r"\p{L}{500}", "\ud800", 7, None, ["a"]])
+    return within(a={"type": "string", "pattern": told})
+
+
+def choices(rng):
+    "Lists of values without end or sense"
+    told = rng.choice([list(range(100_000)), ["x" * 10_000], [], [None], [[1]], [{}], [float("nan")], [10 ** 400], 3,
+                       ["a", "A", "a "], ["\ud800"], [True, 1, "1"], "abc", {"a": 1}, ["(" * 50] * 300])
+    return within(a={rng.choice(["enum", "const"]): told})
+
+
+ANYTHING = ["object", "array", "string", "number", "date", None, 3, -1, True, 1e308, float("inf"), float("nan"), [],
+            {}, [None], ["x", None], [[]], {"a": {}}, "#/a", "x" * 100_000,
+            "\x00\x1b[2J</script>", 10 ** 400, b"bytes"]
+WORDS = ["type", "properties", "items", "enum", "const", "$ref", "anyOf", "oneOf", "format", "minimum", "maximum",
+         "exclusiveMinimum", "minLength", "maxLength", "required", "title", "description", "maxItems", "allOf",
+         "$defs"]
+
+
+def odd(rng, depth=0):
+    "Values of other types at every keyword"
+    held = {rng.choice(WORDS): rng.choice(ANYTHING) for _ in range(rng.randint(0, 3))}
+    if depth < 3 and rng.random() < .8:
+        names = rng.sample(["a", "b", "a b", "x" * 70, "", "1", "\n", "__class__", "äö", 5, None], 2)
+        held["properties"], held["type"] = {n: odd(rng, depth + 1) for n in names}, "object"
+    return held if depth else {**within(ok=TEXT), **held}
+
+
+def wide(rng):
+    "More fields than anybody needs"
+    n = rng.choice([99, 100, 101, 5000, 50_000])
+    rows = {"type": "array", "items": within(**{f"c{i}": TEXT for i in range(n)})}
+    return rng.choice([within(**{f"f{i}": TEXT for i in range(n)}), within(a=rows), within(a=rows, b=rows)])
+
+
+SCHEMAS = [nested, circle, laughs, pattern, choices, odd, odd, wide]
+
+
+@pytest.mark.slow
+def test_three_hundred_schemas_are_read_or_refused_in_one_line():
+    read, start = 0, time.process_time()
+    tracemalloc.start()
+    for seed in range(N):
+        rng = random.Random(seed)
+        kind = SCHEMAS[seed % len(SCHEMAS)]
+        schema = kind(rng)
+        tracemalloc.reset_peak()
+        before, began = tracemalloc.get_traced_memory()[0], time.process_time()
+        try: form = read_schema(schema)
+        except SchemaError as e:
+            assert 0 < len(str(e)) < 400 and str(e).isprintable(), (kind, seed)
+            form = None
+        assert time.process_time() - began < 3, (kind, seed)
+        assert tracemalloc.get_traced_memory()[1] - before < 30e6, (kind, seed)
+        if form is None: continue
+        told = form_prompt(form, form.fields, form.tables)
+        written = json.dumps(reply_schema(form, form.fields, form.tables, 3))
+        assert len(told) < 200_000 and len(written) < 2_000_000
+        for f in form.fields: read_value(f, "a" * 1500 + "!")
+        read += 1
+    tracemalloc.stop()
+    assert 20 < read < N - 100
+    assert time.process_time() - start < 60
+
+
+@pytest.mark.parametrize("text, why", [
+    ('{"type": "object", "properties": {"a": {"type": "string"}, "a": {"type": "number"}}}', "properties.a"),
+    ('{"type": "object", "type": "array", "properties": {"a": {"type": "string"}}}', "'type' stands twice"),
+    ("type: object\nproperties:\n  a: {type: string}\n  b: {type: number, type: string}\n", "properties.b.type"),
+    ('{"type": "object", "properties": {"a": ' + '{"items": ' * 200 + "1" + "}" * 202, "too deep"),
+    ("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]", "references"), ("[]", "object"), ("{", "cannot be read"),
+    ("\x00", "cannot be read"), ('{"a": ' + "9" * 5000 + "}", "a number has at most"), ("", "object")])
+def test_files_that_say_things_twice_or_not_at_all_are_refused_with_the_place(text, why, tmp_path):
+    path = tmp_path / "schema.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as found: read_schema(path)
+    assert why in str(found.value) and "\n" not in str(found.value) and len(str(found.value)) < 600
+
+
+# --- replies ---
+
+PAGE = typed_page("""
+Invoice      INV-82635
+Date         3 Mar 2021
+Steel rods   12   18.00
+Copper wire   7   21.60
+Total due         39.60
+""")
+FORM = {**within(number=TEXT, total={"type": "number"}, day={"type": "string", "format": "date"},
+                 paid={"type": "boolean"}, kind={"enum": ["invoice", "report"]}, vat=TEXT,
+                 items={"type": "array", "items": within(name=TEXT, count={"type": "integer"})}), "required": ["vat"]}
+NAMES = ["number", "total", "day", "paid", "kind", "vat", "items", "other", "__class__", ""]
+GOOD = {"number": {"answer": "INV-82635", "page": 1, "bbox_2d": [300, 100, 600, 200]}, "total": "39.60",
+        "day": "3 Mar 2021", "kind": "invoice",
+        "items": [{"name": "Steel rods", "count": "12"}, {"name": "Copper wire", "count": "7"}]}
+ROWS = [{"name": "Steel rods", "count": 12}, {"name": "Copper wire", "count": 7}]
+
+
+class Typed:
+    "Reads the page of these tests, whatever picture it is given."
+    def read(self, pages): return [PAGE] * len(pages)
+
+
+def said(rng):
+    "What might stand where a value should"
+    box = rng.choice([[5000] * 4, [-1, -1, -2, -2], [0, 0, 0, 0], ["a"] * 4, [1, 2, 3], None, [float("nan")] * 4, {},
+                      [1000, 900, 100, 5], [10 ** 400] * 4, "1,2,3,4", [300, 100, 600, 200]])
+    page = rng.choice([1, 0, -1, 2, 99, 10 ** 30, "1", "x", None, 1.5, True, [], float("inf")])
+    value = rng.choice(["INV-82635", "99", "9" * 400, "-" * 3000, "not answerable", "", None, True, 7, 1e308, -0.0, [],
+                        {}, [["x"]], {"answer": {"answer": 1}}, "\ud800", "\x00\x1b[31m", "</script><b>", "1/0", "∞",
+                        float("nan"), float("-inf"), 10 ** 400, "٣٩", "3 Mar 2021"])
+    return rng.choice([value, {"answer": value, "page": page, "bbox_2d": box}, {"value": value, "bbox": box}, [value]])
+
+
+def rows(rng):
+    row = rng.choice([{"name": "Steel rods", "count": "12"}, {"name": said(rng)}, [], 3, None, {}, "x"])
+    return rng.choice([[row] * 5000, [row], [[row]], {"0": row}, row, [{"name": f"Row {i}"} for i in range(3000)]])
+
+
+def reply(rng):
+    "A reply that is JSON, nearly, or not at all"
+    held = {rng.choice(NAMES): said(rng) for _ in range(rng.randint(0, 6))}
+    if rng.random() < .4: held["items"] = rows(rng)
+    text = json.dumps(held)
+    how = rng.randrange(9)
+    if how == 0: text = text[:rng.randint(0, len(text))]
+    if how == 1:
+        text = rng.choice(["", "null", "[]", "I would rather not.", "{" * 9000, "[" * 9000, "\x00", '{"a"', "NaN"])
+    if how == 2: text = f"Sure!\n```json\n{text}\n```\nAnd also {{}}"
+    if how == 3: text = text[:-1] + ', "number": "X-1", "number": "X-2", "total": 1e999}' if len(text) > 2 else text
+    if how == 4: text = json.dumps({"result": held})
+    if how == 5: text = f"<think>{text}</think>{json.dumps({'total': '39.60'})}"
+    if how == 6: text = '{"number": ' + '{"answer": ' * 3000 + "1" + "}" * 3001
+    return text
+
+
+def whole(found, pages):
+    "Has a result its shape, and nothing that cannot be?"
+    json.dumps(found, allow_nan=False)
+    value, kinds = found["value"], dict(number=str, total=(int, float), day=str, paid=bool, kind=str, vat=str)
+    assert found["stopped"] == "complete" and set(value) == {*kinds, "items"}
+    for name, kind in kinds.items(): assert value[name] is None or isinstance(value[name], kind)
+    assert value["kind"] in (None, "invoice", "report") and len(value["items"]) <= 120
+    for f in found["fields"]:
+        assert f["page"] is None or 1 <= f["page"] <= pages
+        assert all(f[b] is None or is_box(f[b]) for b in ("bbox", "own_bbox")), f
+        assert f["value"] is None or f["printed"]
+        assert len(f["printed"]) <= 600
+        if f["found"]: assert f["page"] and f["bbox"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [True, False])
+def test_three_hundred_replies_end_in_whole_results_and_nothing_said_is_lost(first):
+    pages, start = [Image.new("RGB", (40, 40), "white")] * 2, time.process_time()
+    for seed in range(N // 2):
+        text = reply(random.Random(seed + 10_000 * first))
+        told = [text, text] if first else [json.dumps(GOOD), text]
+        found = extract(pages, FORM, ScriptedClient(told), words=Typed())
+        whole(found, 2)
+        if first: continue
+        value = found["value"]
+        assert (value["number"], value["total"], value["day"]) == ("INV-82635", 39.6, "2021-03-03"), text
+        assert (value["kind"], value["items"]) == ("invoice", ROWS), text
+    assert time.process_time() - start < 60

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from cosee.cli.ask import AskOptions
-from cosee.cli.signals import HEARD
 from cosee.cli.start import main
 from cosee.eval.registry import SCORERS
 from cosee.models.testing import ScriptedClient
@@ -153,17 +151,6 @@ def test_ctrl_c_while_a_command_is_loaded_is_one_line(tmp_path, after):
     ended = process.returncode == 2 and "no such file" in err   # it was quicker
     assert ended or process.returncode == 130 and err.startswith("cosee: interrupted")
     assert err.count("\n") == 1 and not out
-
-
-def test_what_fails_because_of_ctrl_c_was_interrupted(run, monkeypatch):
-    def swallowed(options: AskOptions):
-        HEARD.append(signal.SIGINT)
-        raise ValueError("none of the user's business")
-    def nothing(options: AskOptions): return 0
-    monkeypatch.setattr("cosee.cli.ask.ask", swallowed)
-    assert run("ask", "a.pdf", "-q", "?") == (130, "", "cosee: interrupted\n")
-    monkeypatch.setattr("cosee.cli.ask.ask", nothing)
-    assert run("ask", "a.pdf", "-q", "?") == (0, "", "") and not HEARD   # a new command, a new chance
 
 
 SLOW = """

@@ -144,15 +144,6 @@ def test_engines_that_are_closed_at_once_end(file):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_reply_says_how_probable_its_tokens_were_where_it_is_asked(client):
-    schema = {"type": "object", "properties": {"line": {"type": "integer", "minimum": 1, "maximum": 9}},
-              "required": ["line"], "additionalProperties": False}
-    said = client.chat([{"role": "user", "content": "Which line?"}], schema=schema, top_logprobs=3)
-    assert "".join(t["token"] for t in said.logprobs) == said.text
-    assert all(t["logprob"] <= 0 and t["logprob"] <= max(t["top"].values()) for t in said.logprobs)
-    assert client.chat([{"role": "user", "content": "Which line?"}], schema=schema).logprobs == []
-
-
 def test_what_is_cached_is_what_the_episode_itself_has_sent(file, tmp_path):
     another = GgufClient(random_gguf(tmp_path / "another.gguf"), threads=1)
     one, several = GgufClient(file, threads=1), GgufClient(file, threads=1, slots=2)

@@ -127,14 +127,6 @@ def test_pictures_are_decoded_apart_and_come_back_the_same(tmp_path, monkeypatch
     assert "pypdfium2" in sys.modules
 
 
-def test_the_child_does_without_numpy(tmp_path):
-    "It starts in half the time and with half the memory that way"
-    sandbox._keeper.end()
-    first, *_ = read_with(trap(tmp_path / "plain.pdf", b""))
-    assert first.endswith("4711") and apart(eval, "'pypdfium2' in __import__('sys').modules")
-    assert not apart(eval, "'numpy' in __import__('sys').modules")
-
-
 def test_the_child_knows_no_keys(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "planted")
     sandbox._keeper.end()
@@ -294,21 +286,3 @@ def test_a_strip_is_read_in_bounds(size):
     assert len(seen) == 1 and seen[0][2] * seen[0][3] < 4_500_000   # of 27 million, in three gigabytes
     found = [line["text"] for line in page["lines"]]
     assert len({str(10 + i) for i in range(60)} & set(found)) > 50 or size[1] == 8000
-
-
-def test_a_line_is_read_in_bounds(monkeypatch):
-    from types import SimpleNamespace
-    seen = []
-    read = lambda crops: seen.extend(c.shape for c in crops) or SimpleNamespace(txts=["x"])
-    monkeypatch.setattr(TextExtractor, "_engine", lambda self: SimpleNamespace(recognize_txt=read))
-    assert TextExtractor(cache=None).line(Image.new("L", (2400, 5))) == "x" and seen == [(5, 1000, 3)]
-
-
-def test_letters_without_a_place_lie_off_the_page():
-    import numpy as np
-    from cosee.text.pdf_objects import chars_of
-    place = [10., 20., 18., 32.]
-    said = dict(codes=[97, 98, 99], boxes=[*place, *[float("nan")] * 4, *[3e38, -3e38, float("inf"), 1.]],
-                owners=[7, 7, 7], failed=[0, 0, 0], objects=[7], angles=[0.], matrix=(1., 0., 0., 0., -1., 500.))
-    with np.errstate(all="raise"): boxes = chars_of(said).boxes
-    assert np.isfinite(boxes).all() and boxes[0].tolist() == [10., 468., 18., 480.] and boxes[1, 0] < -10**5

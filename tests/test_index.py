@@ -3,14 +3,11 @@ import stat
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 from PIL import Image
 
-from cosee.retrieval.lexical import (MAX_LINES, WordIndex, find_page_references, label_lines, normalize,
-                                     page_number_offset, tokenize)
-from cosee.retrieval.embeddings import passages, similarity, vectors_from_bytes, vectors_to_bytes
-from cosee.retrieval.index import PageHit, PageIndex, fuse_ranks
-from cosee.text.ocr import TextExtractor
+from cosee.retrieval.lexical import (MAX_LINES, WordIndex, tokenize)
+from cosee.retrieval.embeddings import passages, similarity, vectors_from_bytes
+from cosee.retrieval.index import PageHit, PageIndex
 from cosee.pages import PageError
 from cosee.tools.sight import FindPage, Sight
 
@@ -65,37 +62,6 @@ def found(index, query, k=1): return [hit.page for hit in index.search(query, k)
     ("हिन्दी", "यह हिन्दी है"), ("привет", "Привет"), ("10,000", "10000"), ("A4", "a4"), ("U.S.", "US")])
 def test_what_is_asked_meets_what_is_printed(asked, printed):
     assert set(tokenize(asked)) & set(tokenize(printed))
-
-
-@pytest.mark.parametrize("one, other", [("1234.5", "1235.5"), ("12", "120"), ("cat", "car"), ("INV-1", "INV-2")])
-def test_what_differs_stays_apart(one, other): assert tokenize(one)[0] != tokenize(other)[0]
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.text(max_size=200))
-def test_any_text_has_terms_that_are_its_own(text):
-    found = tokenize(text)
-    assert found == tokenize(text) and all(t and not t.isspace() for t in found)
-    assert normalize(normalize(text)) == normalize(text) or not text.isascii()
-
-
-# --- what a question names ---
-
-@pytest.mark.parametrize("question, numbers", [
-    ("What is on page 12?", [12]), ("slides 3 and 5", [3, 5]), ("pages 51-53", [51, 52, 53]), ("p. 7", [7]),
-    ("page two", [2]), ("from Page 3 to Page 5", [3, 4, 5]), ("auf Seite 4", [4]), ("How many pages are there?", []),
-    ("3 pages", []), ("page 99999999", []), ("page 3.5 of", []), ("pages 1-9999", [1, 9999])])
-def test_page_numbers_of_a_question(question, numbers): assert find_page_references(question, 20).numbers == numbers
-
-
-def test_labels_and_what_they_are_not():
-    assert label_lines(["Figure 4. Sales", "in Figure 4 and Table 2"]) == {"fig 4": 0, "tab 2": -1}
-    assert label_lines(["table of contents", "part of"]) == {}
-
-
-def test_the_number_that_runs_along_is_the_page_number():
-    assert page_number_offset([["x"], ["x"], *([f"Report {n}"] for n in range(1, 9))], range(1, 11)) == 2
-    assert page_number_offset([["2020"], ["2020"], ["2020"]], range(1, 4)) == 0
 
 
 # --- words ---
@@ -207,21 +173,9 @@ def test_vectors_are_kept_and_read_again(tmp_path):
     assert index_of(*PAGES, embeddings=third, folder=tmp_path).search(query, 5) == one and len(third.seen) > 1
 
 
-def test_another_text_has_another_key(tmp_path):
-    again = Letters()
-    index_of(["aaa"], embeddings=Letters(), folder=tmp_path).search("zebra")
-    index_of(["bbb"], embeddings=again, folder=tmp_path).search("zebra")
-    assert again.seen == ["bbb", "zebra"] or again.seen == ["zebra", "bbb"]
-
-
 @pytest.mark.parametrize("data", [b"", b"\1\0\0\0", b"\1\0\0\0\1\0\0\0", b"\xff" * 40, b"\1\0\0\0\1\0\0\0\0\x7e"])
 def test_bytes_that_are_no_vectors_are_refuse_ranks(data):
     with pytest.raises(ValueError, match="no vectors"): vectors_from_bytes(data)
-
-
-def test_vectors_come_back_the_same():
-    rows = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float16)
-    assert (vectors_from_bytes(vectors_to_bytes(rows)) == rows).all()
 
 
 def test_meaning_finds_what_words_do_not():
@@ -229,15 +183,6 @@ def test_meaning_finds_what_words_do_not():
     assert found(index, "bob bbq") == [2] and index.semantic_scores("ccc").argmax() == 2
     with pytest.raises(ValueError, match="sentence encoder"): index_of(*PAGES).semantic_scores("x")
     assert passages(["word"] * 10_000)[-1] and list(similarity(np.ones(3), [np.zeros((0, 1))])) == [-1]
-
-
-def test_ranks_are_fused_and_ties_are_fair():
-    same = np.zeros(3)
-    assert list(fuse_ranks([(1, np.array([2., 1, 0])), (1, same)]).argsort()[::-1]) == [0, 1, 2]
-    both = fuse_ranks([(1, np.array([3., 2, 1])), (1, np.array([0., 2, 1]))])
-    assert both.argmax() == 1 and both.max() <= 1
-    # the heavier list decides
-    assert fuse_ranks([(1, np.array([1., 0])), (2, np.array([0., 1]))]).argmax() == 1
 
 
 # --- the tool ---
@@ -252,12 +197,6 @@ def test_find_page_in_a_long_document():
     assert FindPage(sight).execute(text="charge for delivery").page == 5
     assert sorted(sight.words.read_pages) == list(range(19))
     assert "no page shows" in FindPage(sight).execute(text="zebra qqqq")
-
-
-def test_the_reader_decides_where_vectors_are_kept(tmp_path):
-    index = PageIndex([], words=TextExtractor(cache=tmp_path / "print"), embeddings=False)
-    assert index.files.folder == tmp_path / "index"
-    assert PageIndex([], words=TextExtractor(cache=None), embeddings=False).files is None
 
 
 def test_another_file_than_the_known_one_is_no_sentence_encoder(tmp_path):

@@ -129,15 +129,6 @@ def test_on_a_gpu(random_folder, kind):
                 asked, max_new_tokens=24, **how).text
 
 
-def test_thoughts_are_no_reply(random_folder):
-    client = TransformersClient(random_folder("glm4v"))
-    p, s = client.prompt(build_messages([], "What?")), client._call(build_messages([], "What?")).s
-    for said, text in (("<think>so</think>12.50", "12.50"), ("so </think> 12.50", "12.50"), ("12.50", "12.50")):
-        reply = client._reply(p, client.tokenizer.encode(said, add_special_tokens=False), s)
-        assert reply.text == text and "12.50" in reply.raw
-    assert client._reply(p, client.tokenizer.encode("<think>so", add_special_tokens=False), s).text == ""
-
-
 def test_one_door(tmp_path, random_folder):
     from cosee.models.testing import random_checkpoint
     path = random_checkpoint(tmp_path / "q")
@@ -185,19 +176,6 @@ def test_directories_that_cannot_be_used(random_folder, tmp_path, kind, says):
     with pytest.raises(ModelError, match=says) as e: TransformersClient(path)
     assert "\n" not in str(e.value)
     assert not [n for n in sys.modules if "seer" in n]
-
-
-@pytest.mark.parametrize("kind", ["qwen2_5_vl", "llava", "smolvlm", "gemma3"])
-def test_pictures_are_kept_by_their_bytes(random_folder, kind):
-    client, shown = TransformersClient(random_folder(kind), reuse=False), pages(random.Random(3))
-    kept = client.processor.image_processor
-    kept.found.clear()
-    first, again = (client.prompt(build_messages(shown, words(random.Random(i), 6))) for i in range(2))
-    assert len(kept.found) == 1
-    assert first.boundaries[0][1] != client.prompt(build_messages(pages(random.Random(4)), "?")).boundaries[0][1]
-    kept.most = 1
-    client.prompt(build_messages(shown, "Total?"))
-    assert not kept.found and again.ids[:again.cut] == first.ids[:first.cut]
 
 
 def test_the_command_line(random_folder, capsys, tmp_path, doc):

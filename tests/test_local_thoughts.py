@@ -8,7 +8,9 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+
 from PIL import Image
 from cosee.agents import DetailReaderAgent, ScannerAgent
 from cosee.utils.config import ConfigError
@@ -123,17 +125,6 @@ def test_without_a_bound_there_is_no_draft_under_a_schema(folder, kind):
     assert free.text == "" and free.thoughts and free.usage.completion_tokens <= 12
     quiet = opened(kind, path, think_tokens=0).chat(asked()[1][0], temperature=0, max_new_tokens=12)
     assert quiet.text and not quiet.thoughts
-
-
-def test_json_that_speaks_of_drafts_is_not_cut(folder):
-    client = TransformersClient(folder("glm4v"))
-    p, s = client.prompt(asked()[1][0]), client._call(asked()[1][0]).s
-    said = '{"content":"</think> <answer>"}'
-    out = client.tokenizer.encode(said, add_special_tokens=False)
-    assert client._reply(p, out, s, free=False).text == said
-    wrapped = "<think>so</think><answer>The total is <|begin_of_box|>12.50<|end_of_box|>.</answer>"
-    reply = client._reply(p, client.tokenizer.encode(wrapped, add_special_tokens=False), s)
-    assert (reply.text, reply.thoughts) == ("The total is 12.50.", "so") and wrapped in reply.raw
 
 
 def test_budgets_and_traces_know_of_drafts(folder, tmp_path):

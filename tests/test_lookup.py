@@ -12,7 +12,7 @@ from PIL import Image
 from scipy.stats import chisquare
 from cosee.models.client import build_messages
 from cosee.models import prefix_cache as prefix
-from cosee.models.decoding import DecodingRow, Draft, Lookup, Pace, Sampling
+from cosee.models.decoding import DecodingRow, Draft, Lookup, Sampling
 from cosee.models.testing import random_checkpoint
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from asking import chat_many
@@ -43,12 +43,6 @@ class Recalling(Lookup):
         for row, d in zip(rows, drafts, strict=True):
             came = prefix.shared_length(d.tokens, row.out[d.start:])
             self.guessed, self.accepted = self.guessed + len(d.tokens), self.accepted + came
-
-
-class Jumpy(Pace):
-    "Measures whatever comes to its mind."
-    rng = random.Random(0)
-    def note(self, tokens, seconds): super().note(tokens, self.rng.random())
 
 
 @pytest.fixture(scope='module')
@@ -117,15 +111,6 @@ def test_guesses_change_no_token(path):
     assert not wrong
     assert CASES < count['accepted'] < count['guessed'] - CASES and count['quick'] < .8 * count['plain'], count
 
-def test_accepting_a_wrong_guess_would_show(path, monkeypatch):
-    def trusting(self, logits, draft):
-        self.at += len(draft)
-        self.take(draft)
-        self.pending = []
-        if not self.finish: self.step(logits[-1])
-    monkeypatch.setattr(DecodingRow, 'follow', trusting)
-    monkeypatch.setitem(globals(), 'SCHEMAS', [None])   # a grammar would refuse such tokens at once
-    assert differences(path, 10)[0]
 
 def stepped_back(model, junk):
     "Logits of two rows that go on behind tokens which were read and taken back, if there are any"
@@ -147,23 +132,6 @@ def test_rejected_tokens_are_not_seen(path, monkeypatch):
     monkeypatch.setattr(prefix.PrefixCache, 'aim', careless)
     assert (stepped_back(model, junk) - fresh)[:, -1].abs().max() > .01
 
-def test_not_stepping_back_would_show(path, monkeypatch):
-    follow = DecodingRow.follow
-    def onwards(self, logits, draft):
-        at = self.at
-        follow(self, logits, draft)
-        self.at = at + len(draft)
-    monkeypatch.setattr(DecodingRow, 'follow', onwards)
-    assert differences(path, 10)[0]
-
-def test_what_a_machine_measures_changes_no_token(path):
-    rng, plain, quick = random.Random(5), QwenVLClient(path, lookup=False), QwenVLClient(path)
-    docs = documents(rng)
-    quick.lookup.pace = Jumpy()
-    for _ in range(12):
-        calls, kw = case(rng, docs)
-        assert written(quick, calls, **kw) == written(plain, calls, **kw)
-    assert quick.guessed > 0
 
 def test_the_prompt_is_kept_as_it_was(path):
     "Guesses are read together with the prompt; what later calls begin with is the prompt alone."
@@ -191,10 +159,6 @@ def reply(seed, draft_of, follow=DecodingRow.follow):
         follow(row, LOGITS[[(row.prompt + row.out)[-1], *draft]], draft)
     return tuple(row.out)
 
-def always(row, logits, draft):
-    "The fault: what was guessed is taken, and the next token drawn"
-    row.take(draft)
-    if not row.finish: row.step(logits[-1])
 
 def chances():
     "Of each of 64 replies, by the rules"
@@ -219,6 +183,3 @@ def guesses(out): return [[1, 1], [0], []][len(out)][:2 - len(out)]
 def test_samples_have_the_chances_of_plain_samples():
     assert fit(lambda out: []) > .01 and fit(guesses, first=4000) > .01
     assert [reply(i, guesses) for i in range(300)] == [reply(i, lambda out: []) for i in range(300)]
-
-def test_a_sampler_that_always_accepts_would_show():
-    assert fit(guesses, always) < 1e-9

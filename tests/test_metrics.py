@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings, strategies as st
 from cosee.utils.boxes import box_iou
 from cosee.eval import answer_types as fl
 from cosee.eval.statistics import expected_calibration_error
-from cosee.eval.metrics import (RunningMetrics, aggregate_metrics, anls, anls_many, exact_match, f1_score, flavours,
-                                normalize_answer, official_flavours, score, score_many)
+from cosee.eval.metrics import (RunningMetrics, aggregate_metrics, anls, anls_many, exact_match, f1_score,
+                                normalize_answer, score, score_many)
 from cosee.eval.registry import SCORERS, best_pairs
 
 CASES = [json.loads(line)
@@ -218,15 +218,6 @@ def test_mmlongbench_f1():
     assert fl.mmlongbench_f1([1], [na], [na]) == 0
 
 
-def test_calibration():
-    assert expected_calibration_error([1, 1, 0, 0], [1, 1, 0, 0]) == 0
-    assert expected_calibration_error([1, 1], [0, 0]) == 1
-    assert expected_calibration_error([.2, .4], [0, 1], n_bins=1) == pytest.approx(.2)
-    assert expected_calibration_error([.2, .4], [0, 1], n_bins=1, proxy="upper-edge") == pytest.approx(.1)
-    assert expected_calibration_error([.05, .95], [0, 1], scheme="equal-width") == pytest.approx(.05)
-    assert expected_calibration_error([.1, 1], [0, 1], 2, "equal-width", "upper-edge") == pytest.approx(.25)
-
-
 # What must hold for any answer
 
 odd = st.sampled_from(["ß", "İ", "ŉ", "ﬁ", "é", "e\u0301", "😀", "\u00a0", "\u2028", "５", "none", "the", "yes", "No",
@@ -253,16 +244,6 @@ def test_range_order_and_best(pred, golds):
         if (metric, flavour) == ("accuracy", "docvqa2026"): continue
         if flavour == "squad": continue  # an empty gold answer counts only beside other empty ones
         assert best == max(score(pred, g, metric, flavour) for g in golds)
-
-
-@quick
-@given(texts, texts)
-def test_symmetry(a, b):
-    for flavour in ("rrc", "anls_star"): assert anls(a, b, flavour) == anls(b, a, flavour)
-    for flavour in ("squad", "hotpotqa", "slidevqa"):
-        assert exact_match(a, b, flavour) == exact_match(b, a, flavour)
-        assert f1_score(a, b, flavour) == pytest.approx(f1_score(b, a, flavour))
-        assert exact_match(a, b, flavour) <= f1_score(a, b, flavour) or flavour == "hotpotqa"
 
 
 @quick
@@ -305,15 +286,6 @@ def test_trees(pred, gold):
 
 
 @quick
-@given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=3))
-def test_best_pairs(gains):
-    from itertools import permutations
-    pairs = best_pairs(gains)
-    best = max(sum(gains[i][j] for i, j in enumerate(order)) for order in permutations(range(3), len(gains)))
-    assert sum(gains[i][j] for i, j in pairs) == best and len({j for _, j in pairs}) == len(pairs) == len(gains)
-
-
-@quick
 @given(st.integers(1, 7).flatmap(lambda n: st.lists(st.lists(st.floats(-1, 1), min_size=n, max_size=n), min_size=1,
                                                     max_size=7)))
 def test_best_pairs_are_as_good_as_those_of_scipy(gains):
@@ -325,19 +297,6 @@ def test_best_pairs_are_as_good_as_those_of_scipy(gains):
 
 
 boxes = st.tuples(*[st.floats(-10, 10)] * 4)
-
-
-@quick
-@given(boxes, boxes)
-def test_box_iou(a, b):
-    assert 0 <= box_iou(a, b) <= 1 + 1e-9 and box_iou(a, b) == pytest.approx(box_iou(b, a))
-    assert box_iou(a, a) == pytest.approx(1)
-
-
-def test_every_scorer_says_where_it_is_official():
-    assert ({m: list(f) for m, f in SCORERS.items()} == flavours()
-            and len(official_flavours()) == sum(map(len, SCORERS.values())))
-    assert all(official for _, _, official in official_flavours())
 
 
 LONG = 100_000  # letters: whatever is quadratic in them would take minutes
@@ -358,10 +317,3 @@ def test_long_answers_are_scored(text):
             scores = score_many([f"FINAL ANSWER: {text}" if "2026" in flavour else text] * n, ["12 (about)"] * n,
                                 metric, flavour, contexts, on_error=0)
             assert all(0 <= s <= 1 for s in scores)
-
-
-def test_risk_and_coverage():
-    from cosee.eval.statistics import area_under_risk_coverage
-    assert area_under_risk_coverage([], []) != area_under_risk_coverage([], [])  # NaN
-    assert area_under_risk_coverage([.9, .1], [1, 1]) == 0 and area_under_risk_coverage([.9, .1], [0, 0]) == 1
-    with pytest.raises(ValueError, match="between 0 and 1"): area_under_risk_coverage([2], [1])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
-from cosee.pages import (PageError, ShownPages, document_of, handle_of, load_pages, open_image, page_count,
-                         page_numbers, page_of, page_sizes, parse_pages, same_pages, with_page)
+from cosee.pages import (PageError, load_pages, page_count,
+                         page_of, page_sizes, parse_pages)
 from cosee.utils.files import image_hash
 
 
@@ -200,21 +200,6 @@ def test_damaged_files_end_in_pages_or_page_errors(tmp_path, kind, edits, cut):
     else: assert all(im.mode == "RGB" for im in got)
 
 
-def test_threads_draw_the_same_pages(tmp_path):
-    f, out = pdf(tmp_path / "a.pdf", 3), {}
-    def work(i): out[i] = [image_hash(im) for im in load_pages(f, dpi=72)]
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
-    for t in threads: t.start()
-    for t in threads: t.join()
-    assert len(out) == 6 and all(v == out[0] for v in out.values())
-
-
-def test_open_image_keeps_its_hands_off_a_good_image():
-    im = Image.new("RGB", (8, 8))
-    assert open_image(im) is im
-    with pytest.raises(PageError): open_image(b"bytes")
-
-
 def test_metadata_stays_behind(tmp_path):
     im = Image.new("RGB", (8, 8))
     im.save(tmp_path / "a.jpg", comment=b"secret", dpi=(300, 300))
@@ -253,12 +238,6 @@ def test_other_resolutions(tmp_path):
     for wrong in (0, 61, -1, True, "3"):
         with pytest.raises(PageError, match="choose from 1 to 60"): pages.page(wrong)
     with pytest.raises(PageError, match="dpi"): pages.page(1, dpi=0)
-
-
-def test_crops_and_copies_are_not_the_page(tmp_path):
-    im = load_pages(pdf(tmp_path / "a.pdf"))[0]
-    assert page_of(im.copy()) is None and page_of(im.crop((0, 0, 9, 9))) is None and page_of("a.pdf") is None
-    assert page_of(with_page(im.resize((20, 30)), page_of(im))) == page_of(im)
 
 
 KINDS = [("JPEG", (5000, 3001)), ("JPEG", (301, 4999)), ("PNG", (2401, 77)), ("WEBP", (3000, 2999)),
@@ -334,18 +313,6 @@ def test_memory_stays_flat(tmp_path):
     done = run([sys.executable, "-c", MEMORY, *files], text=True, capture_output=True)
     assert done.returncode == 0 and not done.stderr, done.stderr   # closes its PDFs without a word
     assert int(done.stdout) < 400
-
-
-def test_what_is_kept_is_bounded_and_the_same(tmp_path, monkeypatch):
-    import cosee.pages as pages
-    monkeypatch.setattr(pages, "_drawn", kept := pages._Drawn(4 * 100 * 150 * 5))
-    document, drawn = load_pages(pdf(tmp_path / "a.pdf", 12), dpi=36), count_draws(monkeypatch)
-    first = document[0]
-    for i in range(12): assert document[i] and kept.bytes <= kept.limit and len(kept.kept) <= 5
-    assert len(drawn) == 12 and document[0] is first and len(drawn) == 12   # it left, but somebody holds it
-    assert document[10] is document[10] and len(drawn) == 12
-    document[3]
-    assert drawn[12:] == [4]
 
 
 def sizes_of(pages): return [(im.size, im.info["page"], page_of(im).number) for im in pages]
@@ -442,15 +409,3 @@ def test_outline(tmp_path):
     assert load_pages(both).outline[:3] == [("One", 0, 1), ("One part", 1, 2), ("Two", 0, 3)]
     assert load_pages(tmp_path / "a.pdf", pages="3,1").outline == [("One", 0, 2), ("Two", 0, 1)]
     assert load_pages(tmp_path / "b.pdf").outline == []
-
-
-def test_shown_pages_lead_back_to_their_document(tmp_path):
-    pages = load_pages(pdf(tmp_path / "a.pdf", 30))
-    shown = ShownPages([pages[6], pages[2]], [7, 3], 30, "the rest")
-    assert page_numbers(shown) == [7, 3] and same_pages(document_of(shown), pages) and document_of(pages) is pages
-    assert handle_of(pages[5:], 1).number == 7 and handle_of(shown, 1).number == 3
-    bare = ShownPages([im.copy() for im in shown], [7, 3], 30)
-    assert [n for n, im in enumerate(document_of(bare), 1) if im] == [3, 7] and len(document_of(bare)) == 30
-    assert document_of(ShownPages(bare, [7, 3], 30, document=bare)) is bare
-    assert pickle.loads(pickle.dumps(bare)).numbers == [7, 3]
-    assert not same_pages(pages, pages[1:]) and not same_pages(pages, list(shown)) and same_pages(bare, list(bare))

@@ -2,7 +2,6 @@
 and no key is in anything that is written down."""
 import json
 import os
-import random
 import threading
 
 import pytest
@@ -113,45 +112,6 @@ def test_a_request_stays_a_string(query):
 
 
 # --- replies ---
-
-def variants(rng):
-    "An endless row of (reply, must it be a plan?) as models and attackers write them."
-    text = json.dumps(PLAN)
-    recased = lambda: json.dumps({rng.choice([str.title, str.upper, str])(k).replace("_", rng.choice("_ -")): v
-                                  for k, v in PLAN.items()})
-    hostile = ["{" * 5000, "[" * 5000, '{"a":' * 3000, '{"query_type": ' + '"' * 4000, "\0" * 100, "```json\n" * 500,
-               '{"plan": {"plan": ' * 800,
-               '{"query_type": "IQA"}' * 400, "‮" + text[:40], '{"__proto__": {}, "plan": "' + "A" * 9000 + '"}',
-               "NaN", '{"plan": 1e999}']
-    while True:
-        yield text, True
-        yield recased(), True
-        yield f"Sure, here it is.\n```json\n{json.dumps(PLAN, indent=2)}\n```\nAsk me {{anything}}.", True
-        yield json.dumps({"result": PLAN}), True
-        yield "<think>{maybe}</think>" + text.replace("false",
-                                                      "False").replace("null", "None").replace("true", "True"), True
-        yield text.replace('"No-Reference"', rng.choice(['"no-reference"', '"NR"', '"No Reference"'])), True
-        yield text[:-1] + ",}", True
-        yield text[:rng.randrange(len(text) - 60)], False
-        yield text.replace("IQA", "weather"), False
-        yield rng.choice(hostile), False
-        yield "".join(rng.choice('{}[]":,\\ntrue') for _ in range(300)), False
-
-
-@pytest.mark.timeout(120)
-def test_a_thousand_replies():
-    rows, counts = variants(random.Random(7)), {"plan": 0, "error": 0}
-    for _ in range(1000):
-        text, must = next(rows)
-        try:
-            out = parse_plan(text)
-            assert PlannerOutput.model_validate(out.model_dump()) == out
-            counts["plan"] += 1
-        except ResponseParseError as e:
-            assert not must, text[:200]
-            assert len(str(e)) < 600 and "\n" not in str(e) and e.raw_response == text
-            counts["error"] += 1
-    assert counts["plan"] >= 630 and counts["error"] >= 250
 
 
 @given(st.text(max_size=300))

@@ -13,7 +13,6 @@ from cosee.models.reader_client import OcrClient
 from cosee.models.testing import ScriptedClient
 from cosee.models.text_client import TextClient
 from cosee.models.usage import Ledger
-from cosee.cascade import EvidenceChecker
 from cosee.runs.config import make_config
 from cosee.runs.table import replay_record
 from cosee.text.layout import typed_page
@@ -66,13 +65,6 @@ def run(method, *replies, ledger=None, sample=UNKNOWN): return method.run(sample
 
 
 def again(out): return replay(json.loads(json.dumps(out["trace"])))
-
-
-def test_a_page_is_read_once_and_only_if_it_is_named():
-    words = Typed()
-    checker = EvidenceChecker(PAGES, words)
-    assert [checker.check(a, 1) for a in ("8.00", "8,00", "9.99", "TOTAL 8.00")] == ["page", "page", "", "page"]
-    assert checker.check("8.00", 9) == "unread" and words.count == 1
 
 
 # --- a team whose first answers nobody has heard ---
@@ -137,11 +129,6 @@ def test_a_call_and_its_team_stay_within_one_budget(name, tokens, count):
     out = Method(name).run(UNKNOWN, model, ledger)
     assert ledger.spent <= tokens and (out["answer"] or "budget" in out["stopped"])
     if out["answer"]: assert out["did"]["cascade"]["tokens"] <= tokens
-
-
-def test_the_first_answer_stays_where_the_team_has_none():
-    out = run(escalates("min_confidence"), first("8.00", .2), NOTE, NOTE)
-    assert out["answer"] == "8.00" and out["did"]["cascade"]["kept"] and out["did"]["cascade"]["escalated"]
 
 
 # --- in a configuration, on every client, in records ---

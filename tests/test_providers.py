@@ -9,10 +9,9 @@ import pytest
 from cosee.agents import action_schema, parse_reply
 from cosee.utils.config import ConfigError
 from cosee.models.backends import Backend
-from cosee.models import remote as providers
 from cosee.models.client import build_messages
 from cosee.models.remote import (AuthenticationError, RateLimitError, RequestError, ResponseParseError, ServerError,
-                                 TimeoutError, VLMClientError, encode_image, strict_schema, unwrapped)
+                                 TimeoutError, VLMClientError, encode_image)
 from cosee.models.registry import CLIENTS, create_vlm_client
 from cosee.utils.config import load_object
 from fake_servers import FakeServer, asked
@@ -214,21 +213,6 @@ def test_pages_are_encoded_once_and_fit(wire):
     assert len(encoded.data) * 3 / 4 <= 60_000 and max(encoded.size) <= 512
 
 
-def test_a_page_that_changes_in_place_is_another_page():
-    encode, page = providers.ImageEncoder(), Image.new("RGB", (40, 40), "white")
-    before = encode(page).data
-    page.putpixel((3, 3), (0, 0, 0))
-    assert encode(page).data != before and encode.encoded == 2
-
-
-def test_the_encoder_forgets_the_oldest():
-    encode = providers.ImageEncoder(keep=90_000)
-    pages = [Image.effect_noise((90, 90), 80 + i).convert("RGB") for i in range(8)]
-    for page in pages:
-        encode(page)
-    assert sum(len(e.data) for e in encode._kept.values()) <= 90_000 < 8 * len(encode(pages[0]).data)
-
-
 def test_an_image_of_any_mode_can_be_encoded():
     for mode in ("1", "L", "LA", "P", "RGBA", "CMYK", "I;16"):
         assert encode_image(Image.new(mode, (20, 10))).size == (20, 10)
@@ -309,14 +293,3 @@ def test_a_missing_sdk_says_which_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "anthropic", None)
     with pytest.raises(ImportError, match=r"pip install \".*\[anthropic\]\""):
         create_vlm_client("anthropic.m", api_key="k")
-
-
-def test_strict_mode_is_asked_for_only_where_it_can_hold():
-    closed = {"type": "object", "properties": {"title": {"type": "string", "title": "T"}}, "required": ["title"],
-              "additionalProperties": False}
-    assert strict_schema(closed) == ({**closed, "properties": {"title": {"type": "string"}}}, True)
-    for loose in ({**closed, "required": []}, {**closed, "additionalProperties": {"type": "string"}},
-                  {**closed, "properties": {"title": {"oneOf": []}}}):
-        assert strict_schema(loose)[1] is False
-    assert strict_schema(action_schema())[1] is True
-    assert unwrapped('[1]', {"type": "array"}) == "[1]"

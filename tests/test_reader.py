@@ -1,17 +1,13 @@
 """What people ask of receipts, letters and reports, from the outside: pages in, an answer or none out."""
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageDraw, ImageFont
 from cosee.agents import team
 from cosee.controller import CoSeeController
 from cosee.models.client import page_request
 from cosee.models.reader_client import OcrClient
 from cosee.text.ocr import TextExtractor
-from cosee.text.reader import CALIBRATION, Reader, calibrated
+from cosee.text.reader import Reader
 from cosee.text.layout import typed_page
 from cosee.text.page_text import make_line
 from typed_pages import InOrder
@@ -131,21 +127,6 @@ LETTRE = '''
     ('Quel est le montant total ?', '1 250,00 €', LETTRE), ('Quel est le numéro de facture ?', 'F-204', LETTRE),
     ("Quelle est la date d'échéance ?", '30/06/2023', LETTRE)])
 def test_german_and_french(question, answer, page): assert said(question, page) == answer
-
-
-@given(st.fixed_dictionaries({k: st.floats(0, 1) for k in CALIBRATION if k != 'bias'}))
-@settings(max_examples=100, deadline=None)
-def test_confidence_is_never_above_its_table(seen):
-    "More evidence never makes the table less sure, and none is beyond all evidence of its kind"
-    best = {k: float(CALIBRATION.get(k, 0) > 0) for k in seen}
-    assert 0 < calibrated(seen, CALIBRATION) <= calibrated(best, CALIBRATION) <= 0.99
-
-
-def test_an_answer_is_never_surer_than_the_table():
-    reader = Reader([typed_page(RECEIPT)])
-    for question in ('What is the total amount of the receipt?', 'Who is the patient?', 'What is the date?'):
-        ranked, found = reader.candidates(question, 8), reader.answer(question)
-        assert found['confidence'] <= round(calibrated(reader.evidence(question, ranked), CALIBRATION), 3)
 
 
 LEASE = '''
@@ -486,15 +467,6 @@ HOTEL = '''
 def test_ordinary_questions_in_other_words(question, answer, page): assert said(question, page) == answer
 
 
-class Together:
-    "An encoder that keeps two callers in it at a time"
-    def __init__(self): self.both = threading.Barrier(2, timeout=20)
-
-    def encode(self, texts):
-        if len(texts) > 1: self.both.wait()
-        return np.ones((len(texts), 3))
-
-
 @pytest.mark.parametrize('question, answer', [
     ('What does --all do?', 'do not ignore entries starting with .'), ('What does --almost-all do?', 'not answerable'),
     ('What does -m do?', 'not answerable')])
@@ -525,13 +497,6 @@ def test_much_of_anything_on_a_page_is_read_in_bounds(piece):
     long = make_line(piece * 50_000, [[0, 0], [900, 0], [900, 20], [0, 20]], 1.0, (1000, 1000))
     assert long['text']
     Reader([typed_page('\n'.join([(piece * 1500)[:1500]] * 6))]).answer('What is the total?')
-
-
-def test_two_episodes_share_a_reader():
-    reader = Reader([typed_page(RECEIPT)], Together())
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(reader.similarity, ["How much?", "What is the total?"]))
-    assert found[0] == found[1] and set(found[0].values()) == {3.}
 
 
 def test_of_two_values_under_one_label_none_is_sure_and_both_are_named():

@@ -144,21 +144,6 @@ def test_a_field_that_stands_twice_is_refused_by_every_command(run, tmp_path, mo
     assert [p.name for p in tmp_path.iterdir()] == ["c.yaml"]
 
 
-@pytest.mark.parametrize("text, says", [
-    ("a: &x [1]\nb: *x", "references"), ("a: [", "cannot be read as YAML"),
-    ("a: !!python/object/apply:os.system [ls]", "cannot be read as YAML"),
-    ("x: " + "[" * 5000, "cannot be read as YAML"), ("x: " + "y" * 1_000_001, "larger than 1,000,000 bytes"),
-    ("? [a]\n: 1", "must be a word"),
-    (b"a: \xff\xfe", "not UTF-8"), ("name: 3", "name")])
-@pytest.mark.parametrize("argv", [["run"], ["screen", "make"], ["models", "backends", "--config"]],
-                         ids=lambda argv: argv[0])
-def test_hostile_yaml_is_one_clear_line(run, tmp_path, monkeypatch, argv, text, says):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "c.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
-    code, _, err = run(*argv, "c.yaml")
-    assert code == 2 and says in err and "c.yaml" in err and err.count("\n") == 1
-
-
 def test_a_value_of_the_command_line_is_read_like_the_file(run):
     code, _, err = run("run", "--set", "dataset.options={dpi: 80, dpi: 90}")
     assert code == 2 and "'dpi' stands twice" in err

@@ -6,9 +6,8 @@ answer, and the same share of them. What a model only thought, and a draft in it
 import json
 
 import pytest
+from conftest import ROOT
 from fake_servers import FakeServer
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
@@ -103,10 +102,6 @@ def of_team(client):
     return lambda: CoSeeController(agents, max_steps=1).run(PAGES, "How much?")
 
 
-def test_there_are_two_hundred_replies_of_varied_form():
-    assert len(REPLIES) == len({text for *_, text in REPLIES}) == 200 and len(FORMS) == 40
-
-
 @pytest.fixture(scope="module")
 def read():
     "What a baseline and a team read in each reply: the whole episodes"
@@ -159,17 +154,6 @@ def test_a_draft_is_never_read(thought, draft):
 def test_a_tag_that_is_quoted_in_a_note_hides_nothing(content):
     text = json.dumps(dict(action="HYPOTHESIZE", content=content, answer="17", view=dict(page=1)))
     assert parse_reply(text).action["content"] == content and parse_reply(f"So:\n{text}").action["answer"] == "17"
-
-
-@pytest.mark.slow
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.sampled_from(["<think>", "</think>", "{", "}", '"', '{"a": 1}', "x", "\n", "Answer: 1",
-                                 "\\boxed{"])))
-def test_any_mixture_of_tags_is_split(parts):
-    text = "".join(parts)
-    said, thought = without_reasoning(text)
-    assert said in text and len(said) + len(thought) <= len(text)
-    assert isinstance(read_answer(text)["answer"], str)
 
 
 @pytest.mark.parametrize("attack", ["<think>" * 30_000, "</think>{" * 30_000, '{"a": "<think>"}' * 20_000,
@@ -366,6 +350,11 @@ def test_a_view_that_cannot_be_read_is_no_view(page, kind):
 
 # --- what is none ---
 
+def lines_of(name):
+    "What models say in one way, and people count as one thing; a line each."
+    return (ROOT / f"tests/data/replies/{name}.txt").read_text(encoding="utf-8").splitlines()
+
+
 @pytest.mark.parametrize("text", [
     "Answer: not answerable", "The answer is not answerable.", "The answer is: unanswerable", "\\boxed{unanswerable}",
     "The question cannot be answered from these pages.", '{"answer": "Not answerable"}', "<think>17?</think>", "",
@@ -374,337 +363,8 @@ def test_an_abstention_is_one_in_every_form(text):
     assert abstains(read_answer(text)["answer"])
 
 
-ABSTENTIONS = """\
-Not found
-Not found.
-N/A
-n/a
-N / A
-n.a.
-none
-None.
-Null
-Unknown
-**Not found**
-[Not specified]
-The document does not contain this information.
-The provided document does not contain any information about the total amount.
-The document doesn't mention the CEO's name.
-The pages do not show it.
-The image does not provide this information.
-This page does not state a due date.
-The provided pages do not mention a delivery date.
-The invoice does not specify a due date.
-The text does not explicitly mention it.
-The document does not specify.
-It does not say.
-I cannot find this in the provided pages.
-I can't find it.
-I can’t find that information in the document.
-I could not find the answer.
-I couldn't find any mention of it on these pages.
-I don't know
-I don't know.
-I do not know the answer
-I do not have enough information to answer.
-I am unable to find the answer in the document.
-I'm unable to determine this from the image.
-I'm sorry, but I cannot find this information in the document.
-Sorry, I cannot determine that.
-Unfortunately, the document does not mention this.
-Based on the provided pages, the total cannot be determined.
-Based on the document, there is no information about it.
-There is no mention of it.
-There is no information about this in the document.
-There is no such information in the document.
-There isn't any information on this.
-There is not enough information to answer the question.
-Unable to determine from the document.
-Unable to determine
-Unable to answer.
-Cannot be determined
-Cannot be determined from the image.
-It cannot be determined from the given pages.
-The answer cannot be determined.
-The total amount cannot be found in the document.
-Cannot determine
-Impossible to determine.
-It is not possible to determine this from the page.
-Not mentioned
-Not specified
-Not stated
-Not provided
-Not available
-Not given
-Not listed
-Not shown
-Not indicated
-Not disclosed
-Not visible
-Not applicable
-Not known
-Not mentioned in the document
-Not specified in the provided document.
-Not explicitly stated
-Not explicitly mentioned in the text.
-Not found in the document.
-Not included in the document
-It is not mentioned.
-It is not stated in the document.
-This is not specified.
-This information is not provided.
-The information is not available in the document.
-This information is not available.
-The requested information is not present in the document.
-That information is not given in the document.
-The total is not shown on these pages.
-The due date is not specified in the invoice.
-The answer is not in the document.
-The answer is not given.
-The answer is not found in the provided pages.
-The question cannot be answered.
-The question cannot be answered from these pages.
-This question is not answerable.
-Unanswerable
-Information not available
-Information not found
-Answer not found
-No information
-No information available.
-No information provided.
-No mention of this.
-No answer
-No answer found.
-No relevant information found.
-No such information is given.
-Insufficient information
-Not enough information to answer.
-No date is mentioned.
-No page answers the question.
-None of the pages mention it.
-None found
-None mentioned
-Nothing in the document mentions it.
-The document contains no information about this.
-The document provides no answer.
-Invoice number not found
-Not stated. The pages list prices alone.
-The document does not contain this information. It only lists vendors.
-Keine Angabe
-keine Angaben
-Keine Angabe im Dokument
-Keine Angaben vorhanden
-k. A.
-k.A.
-nicht angegeben
-Nicht angegeben.
-Nicht beantwortbar
-Nicht gefunden
-Nicht genannt
-Nicht erwähnt
-Nicht verfügbar
-nicht bekannt
-Unbekannt
-Keine Information
-Keine Informationen verfügbar
-Keine Antwort
-Keine Antwort möglich.
-Die Seiten enthalten keine Angabe dazu
-Die Seiten enthalten keine Angaben dazu.
-Das Dokument enthält diese Information nicht
-Das Dokument enthält keine Informationen darüber.
-Das Dokument nennt keinen Betrag.
-Im Dokument ist nichts angegeben.
-Im Dokument nicht angegeben.
-Auf den Seiten steht dazu nichts.
-Auf den Seiten finde ich keine Angabe.
-Dazu gibt es keine Angaben.
-Es gibt keine Angaben dazu.
-Das wird im Dokument nicht erwähnt.
-Die Rechnungsnummer ist nicht angegeben.
-Der Name ist nicht genannt.
-Die Frage kann nicht beantwortet werden.
-Die Frage ist nicht beantwortbar.
-Die Frage lässt sich nicht beantworten.
-Das lässt sich aus dem Dokument nicht bestimmen.
-Das geht aus dem Dokument nicht hervor.
-Ich weiß es nicht.
-Ich kann das nicht finden.
-Ich kann diese Information nicht finden.
-Ich konnte keine Angabe finden.
-Non trouvé
-Non trouvée
-Non précisé
-Non spécifié
-non mentionné
-Non indiqué
-Non disponible
-Non renseigné
-Non communiqué
-Le document ne contient pas cette information
-Le document ne mentionne pas cela.
-Le document ne précise pas la date.
-Les pages ne donnent aucune indication.
-Ce document n'indique pas le montant.
-Impossible de répondre
-Impossible de répondre à la question.
-Impossible à déterminer
-Il est impossible de déterminer le montant.
-Il n'est pas possible de répondre.
-aucune information
-Aucune information disponible.
-Aucune réponse
-Aucune mention dans le document.
-pas de réponse
-Pas d'information
-Il n'y a pas d'information.
-Il n'y a aucune mention.
-Je ne sais pas
-Je ne trouve pas cette information.
-Je ne peux pas répondre.
-L'information n'est pas disponible.
-L'information n'est pas précisée dans le document.
-La réponse n'est pas dans le document.
-Le montant n'est pas indiqué.
-Cette information ne figure pas dans le document.
-Inconnu
-Pas mentionné
-The pages shown do not mention the total.
-They do not provide this information.
-The invoice does not give any details about it.
-It does not say who signed it.
-I'm not sure
-Das steht nicht im Dokument.
-Darüber steht nichts im Text.
-Die Rechnungsnummer steht nicht im Dokument.
-Leider finde ich im Dokument keine Angabe dazu.
-Leider enthält das Dokument keine Angaben dazu.
-Das Dokument enthält das nicht.
-Die Rechnung gibt das Datum nicht an.
-Im Vertrag ist keine Frist genannt.
-Entfällt
-Information non disponible
-Ce n'est pas mentionné.
-Cela n'est pas indiqué dans le document.
-Désolé, je ne trouve pas la réponse.
-Malheureusement, le document ne précise pas la date.
-Le contrat ne contient pas cela.
-Sans objet
-""".splitlines()
-
-VALUES = """\
-None of the above
-No
-no
-0
-Yes
-42
-nil
--
-—
-Not available until May
-Not available in stores
-Not available in Europe
-N/A Inc
-no smoking
-Not found Ltd
-Unavailable parts list
-Unknown Pleasures
-Unknown soldier
-Non-binding offer
-Non-EU
-No. 5
-No entry
-No charge
-No data protection officer
-No information security policy
-No answer key
-Nothing
-Nothing Phone
-Not for sale
-Not before 9 am
-Not applicable to minors
-Not included
-Not guilty
-Not Found (1995)
-Not given name
-Information desk
-Unable Ltd
-Cannot be undone
-Cannot be combined with other offers
-Cannot be refunded
-It cannot be opened
-The fee is not included
-The fee is not refundable.
-Breakfast is not provided
-The warranty does not cover water damage
-The offer does not include VAT
-The tenant cannot sublet the flat
-There are no penalties
-There is no fee
-There is no smoking area
-No penalty
-No information is shared with third parties
-no later than 5 May
-None but the brave
-Nonesuch Records
-answerable
-not answerable questions
-I cannot find it on page 1. On page 2 it is 42.
-The document does not mention it on page 1, but page 2 says 42.
-Keine Gewähr
-Keine
-Keine Haustiere
-Kein Rabatt
-nicht übertragbar
-Nicht rauchen
-Nicht vor dem 5. Mai
-Nicht verfügbar bis Mai
-Non
-Non-fumeur
-Pas de Calais
-Pas de danse
-Aucune
-Aucun frais
-Sans sucre
-Impossible Project
-Impossible Foods
-Ka
-K. Adams
-NA
-Null Island
-I can't get no satisfaction
-I cannot sing
-Not stated Ltd
-2,189.60 EUR
-The missing page
-Das Dokument
-Le document
-Mr. Not
-Notfound
-Unspecified Industries
-The text does not exceed 40 characters
-The invoice does not include VAT
-It does not contain nuts
-They do not provide breakfast
-This contract does not give any right to a refund
-The contract does not contain a penalty clause
-The contract does not contain a data protection clause
-The contract contains no data protection clause
-There is no data protection officer
-No invoice includes VAT
-Does not include VAT
-Data not shown
-Die Rechnung enthält keine Mehrwertsteuer
-Der Vertrag enthält keine Kündigungsfrist
-Im Vertrag gibt es keine Kündigungsfrist
-Im Vertrag ist Rauchen nicht erlaubt
-Das Haus steht nicht leer
-Le contrat ne comporte pas de pénalité
-La facture ne comprend pas la TVA
-Le contrat n'autorise pas la sous-location
-""".splitlines()
-
+ABSTENTIONS = lines_of("abstentions")
+VALUES = lines_of("values")
 
 @pytest.mark.parametrize("text", ABSTENTIONS)
 def test_the_usual_ways_of_saying_that_there_is_no_answer_are_none(text):

@@ -15,7 +15,7 @@ from cosee.models.testing import ScriptedClient
 from cosee.models.providers import OpenAIVLMClient
 from cosee.models.remote import ResponseParseError, ServerError, VLMClientError
 from cosee.models.wrappers import (AllFailed, CachedClient, FallbackClient, ResponseCache, RetryingClient, call_key,
-                                   resilient, validation_error)
+                                   resilient)
 from fake_servers import FakeServer, asked
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,13 +91,6 @@ def test_a_batch_is_as_good_as_one_by_one(scripts):
             assert isinstance(reply, ResponseParseError) and reply.usage.calls == 3
 
 
-@given(st.text(max_size=60) | st.sampled_from(['{"n": 1', "{" * 500, '```json\n{"n": 2}\n```', '{"n": true}', "[1]",
-                                               '{"n": 1e999}']))
-def test_the_check_never_raises(text):
-    said = validation_error(text, SCHEMA)
-    assert said is None or (said and len(said) < 400)
-
-
 # --- fallback ---
 
 def test_the_next_one_answers_and_the_account_holds_both():
@@ -112,12 +105,6 @@ def test_when_all_fail_the_error_tells_of_each():
     with pytest.raises(AllFailed) as e:
         ask(resilient(clients[0], attempts=2, fallbacks=clients[1:]))
     assert "alpha is down" in str(e.value) and "attempt 2" in str(e.value) and e.value.usage.calls == 2
-
-
-def test_giving_up_quietly_keeps_the_account():
-    clients = [ScriptedClient([BAD] * 2), ScriptedClient([BAD] * 2)]
-    reply = ask(resilient(clients[0], attempts=2, fallbacks=clients[1:], raising=False))
-    assert (reply.finish_reason, reply.text, reply.usage.calls) == ("error", BAD, 4)
 
 
 def test_a_dead_server_is_replaced_by_a_living_one():

@@ -151,14 +151,6 @@ def test_c20_there_and_back(data, w, h):
         assert 0 <= after < side and abs(before - after) <= (1 if side <= 2000 else 2)
 
 
-@EXAMPLES
-@given(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), st.integers(1000, 4000))
-def test_c20_units_survive_a_picture_with_as_many_pixels(units, side):
-    back = to_units(to_pixels(units, (side, side)), (side, side))
-    assert all(abs(a - b) <= 1 for a, b in zip(units, back, strict=True))
-    assert side % 1000 or all(a == b for a, b in zip(units, back, strict=True) if a < 1000)
-
-
 def test_c32_the_documents_example_is_consistent():
     assert to_units((1440, 961), (1920, 1080)) == (750, 890) and to_pixels((750, 890), (1920, 1080)) == (1440, 961)
 
@@ -212,19 +204,6 @@ def test_several_broken_and_bare_calls():
     assert (read_tool_calls(json.dumps(CLICK)) == [ToolCall.left_click((500, 300))]
             and read_tool_calls(json.dumps(CLICK), mend=False) == [])
     assert read_tool_calls("<tool_call>nothing</tool_call>" + DOCUMENT, mend=False) == read_tool_calls(DOCUMENT)
-
-
-TEXTS = st.one_of(st.text(max_size=20),
-                  st.sampled_from(["</tool_call>", "<tool_call>", "<\\/", '"', "\ud800", "{", "a</TOOL_CALL>b"]))
-
-
-@EXAMPLES
-@given(st.lists(TEXTS, min_size=1, max_size=4), st.dictionaries(st.text(max_size=5), TEXTS, max_size=2), st.booleans())
-def test_any_text_round_trips(texts, extra, last):
-    made = [ToolCall("type", text=t, extra={k: v for k, v in extra.items() if k not in vars(ToolCall("wait"))})
-            for t in texts]
-    text = " and ".join(map(format_tool_call, made))
-    assert read_tool_call(text) == made[0] and read_tool_calls(text, mend=False) == made
 
 
 @EXAMPLES
@@ -323,15 +302,6 @@ def test_what_the_schema_admits_is_valid():
         for name in TOOL_ACTIONS[action]:
             assert not schema.is_valid(call(**{k: v for k, v in made["arguments"].items() if k != name}))
     assert not jsonschema.Draft202012Validator(tool_call_schema(["wait"])).is_valid(CLICK)
-
-
-STRICT = jsonschema.Draft202012Validator(tool_call_schema())
-
-
-@EXAMPLES
-@given(calls())
-def test_schema_implies_valid(made):
-    assert not STRICT.is_valid(made) or validate_tool_call(made) == []
 
 
 def test_the_schema_compiles_to_a_grammar():

@@ -3,11 +3,9 @@ import random
 import warnings
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cosee.datasets.records import DataError
-from cosee.screen.config import SYSTEM_PROMPTS, ScreenConfig, draw_kind, read_screen_config, screen_config, share_out
+from cosee.screen.config import SYSTEM_PROMPTS, ScreenConfig, draw_kind, read_screen_config, screen_config
 
 DOCUMENT = """
 name_prefix: calendar-mike
@@ -157,14 +155,6 @@ def test_hostile_files(tmp_path, text, said):
         read_screen_config(tmp_path / "c.yaml")
     with pytest.raises(DataError, match="cannot be read"):
         read_screen_config(tmp_path / "none.yaml")
-
-
-@given(st.integers(0, 500), st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 50), min_size=1))
-def test_shares_are_fair(n, counts):
-    if not sum(counts.values()):
-        return
-    out = share_out(n, counts)
-    assert sum(out.values()) == n and all(abs(out[k] - n * c / sum(counts.values())) < 1 for k, c in counts.items())
 
 
 def test_c52_to_c54_annotation_counts():

@@ -8,8 +8,6 @@ import re
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 from cosee.screen import check as screen_data, tasks as screen_tasks
@@ -347,42 +345,6 @@ def mutate(sound, part, i, change, good):
     assert (faults == []) == good and well_formed(faults), faults
     where = "test/test.json:" if part == "test" else f"data.jsonl:{i + 1}: "
     assert good or any(f.startswith(where) for f in faults)
-
-
-@pytest.mark.slow
-@settings(max_examples=int(os.environ.get("SCREEN_FILES", 150)),
-          suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
-def test_c74_mutated_data_sets(sound, data):
-    """Any number of changes: the set is sound exactly if each of them is; then bytes of a file change, and nothing
-    raises."""
-    folder, parsed = sound
-    parsed, expected = copy.deepcopy(parsed), True
-    for part, table in (("data", RECORDS), ("test", CASES)):
-        for i in data.draw(st.sets(st.integers(0, len(parsed[part]) - 1), max_size=2)):
-            change, good = data.draw(st.sampled_from(table if data.draw(st.booleans())
-                                                     else [t for t in table if t[1]]))
-            target = parsed[part][i]
-            for r in [target] + [r for n in ("train", "val") if part == "data"
-                                 for r in parsed[n] if r.get("id") == target.get("id")]:
-                change(r)
-            expected &= good
-    try:
-        store(folder, parsed)
-        faults = validate_dataset(folder)
-        assert (faults == []) == expected and well_formed(faults), faults
-        path = folder / data.draw(st.sampled_from(["data.jsonl", "train.jsonl", "val.jsonl", "test/test.json",
-                                                   "config.json", "images/screenshot_00001.png"]))
-        kept = path.read_bytes()
-        start = data.draw(st.integers(0, len(kept)))
-        changed = kept[:start] + data.draw(st.binary(max_size=4)) + kept[start + data.draw(st.integers(0, 40)):]
-        try:
-            path.write_bytes(changed)
-            assert well_formed(validate_dataset(folder))
-        finally:
-            path.write_bytes(kept)
-    finally:
-        store(folder, sound[1])
 
 
 def at(folder, name, change):

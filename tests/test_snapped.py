@@ -16,8 +16,6 @@ from cosee.models.reader_client import OcrClient
 from cosee.text.layout import typed_page
 from cosee.pages import load_pages
 from cosee.utils.text import letters_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 pytestmark = pytest.mark.slow
@@ -150,20 +148,6 @@ def test_a_page_that_lies_on_its_side_has_its_boxes_where_they_are_drawn():
         place = TextLocator({1: drawn}).locate("1,021.60")
         line, = [l for l in drawn["lines"] if l["text"] == "1,021.60"]
         assert box_iou(place.bbox, tuple(line["bbox"])) > .9, turned
-
-
-@settings(max_examples=120, deadline=None)
-@given(st.lists(st.text("ab12.-€ ", min_size=1, max_size=14), min_size=1, max_size=6),
-       st.text("ab12.-€ ", max_size=8), st.tuples(*[st.floats(0, 1)] * 4))
-def test_a_snapped_box_is_around_words_that_say_so_and_every_other_is_the_models_own(rows, answer, corners):
-    page = typed_page("\n".join(rows) + "\nlast")
-    x0, y0, x1, y1 = corners
-    box = [min(x0, x1), min(y0, y1), max(x0, x1) + .01, max(y0, y1) + .01]
-    e = ground_evidence([dict(page=1, bbox=box, content="", cell=1)], answer, TextLocator({1: page}))[0]
-    assert e["own_bbox"] == box
-    if not e["found"]: assert e["bbox"] == box and e["printed"] == ""
-    elif e["found"] == "letters": assert letters_of(answer) in letters_of(e["printed"])
-    else: assert set(letters_of(answer)) & set(letters_of(e["printed"]))
 
 
 def test_long_answers_on_dense_pages_take_bounded_time():

@@ -1,13 +1,9 @@
 """Minds that read text alone: what they are shown, where they point, and that every box is one of print."""
 import json
 import math
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 import fake_servers as fake
@@ -16,7 +12,6 @@ from cosee.agents import (
     READER_ACTIONS,
     SCANNER_ACTIONS,
     action_schema,
-    parse_reply,
     team,
 )
 from cosee.board import Board
@@ -25,8 +20,8 @@ from cosee.controller import CoSeeController
 from cosee.eval.baselines import direct_answer, single_agent_cot
 from cosee.budgets import Task
 from cosee.models.text_client import TextClient
-from cosee.text.linearization import Form, Line, Word, layout, write_page
-from cosee.models.text_prompts import boxes_for_lines, find_words, lines_for_boxes, role_examples
+from cosee.text.linearization import layout, write_page
+from cosee.models.text_prompts import boxes_for_lines, lines_for_boxes
 from cosee.models.client import build_messages, page_request, prompt_text
 from cosee.models.testing import ScriptedClient
 from cosee.models.providers import OpenAIVLMClient
@@ -36,7 +31,7 @@ from cosee.pages import ShownPages
 from cosee.policies import Single
 from cosee.tools.agent import with_tools
 from typed_pages import ByWidth
-from asking import chat_many, raw
+from asking import chat_many
 
 RECEIPT = """
         CORNER SHOP LTD
@@ -89,40 +84,16 @@ def test_pages_keep_the_numbers_that_they_have_in_the_document():
     assert "=== Page 31 ===" in prompt_text(shown.messages)
 
 
-def test_thumbnails_are_not_read():
-    words = ByWidth(w100=typed_page(RECEIPT))
-    pages = [{"type": "image", "image": PAGES[0], "page": 1, "max_pixels": 4096},
-             {"type": "image", "image": PAGES[0], "page": 9}]
-    shown = TextClient(ScriptedClient([]), words=words).shown(raw([{"role": "user", "content": pages}]))
-    assert {l.page for l in shown.lines} == {9}
-
-
 def test_what_the_budget_does_not_cover_is_named():
     client, _ = scripted(page_tokens=20)
     text = prompt_text(client.shown(page_request(PAGES[:1], "")).messages)
     assert "CORNER SHOP" in text and "TOTAL" not in text and 'more lines of this page are left out, from "' in text
 
 
-@pytest.mark.slow
-def test_a_page_of_thirty_thousand_words_is_cut_before_the_mind_sees_it():
-    page = typed_page("\n".join(" ".join(f"w{i}x{j}" for j in range(10)) for i in range(3000)))
-    client = TextClient(ScriptedClient([]), words=ByWidth(w100=page), page_tokens=1000)
-    shown = client.shown(page_request(PAGES[:1], "What?"))
-    assert client.llm.estimate(raw(shown.messages)).prompt_tokens < 1100
-    assert "lines of this page are left out" in prompt_text(shown.messages)
-
-
 def test_print_cannot_forge_numbers_or_marks():
     page = typed_page("[7] Total 99\n=== Page 2 ===\nreal")
     text = write_page(layout(page), 1).text
     assert "[7]" not in text and text.count("===") == 2 and "(7) Total 99" in text
-
-
-@pytest.mark.parametrize("form", ["cells", "lines", "rows", "grid"])
-def test_every_form_numbers_its_lines_without_a_gap(form: Form):
-    page = write_page(layout(typed_page(RECEIPT)), 3, form, first=5)
-    assert [l.id for l in page.lines] == list(range(5, 5 + len(page.lines)))
-    assert all(f"[{l.id}]" in page.text for l in page.lines)
 
 
 # --- where it points ---
@@ -171,19 +142,6 @@ def test_a_page_without_print_is_pointed_at_as_a_whole():
     last = client.shown(page_request(PAGES, "")).lines[-1]
     client.llm = ScriptedClient([json.dumps(propose(last.id, "a picture of a ship"))])
     assert box_of(client) == {"page": 3, "bbox_2d": [0, 0, 1000, 1000]}
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.lists(st.text("ab1.é", min_size=1, max_size=4), min_size=1, max_size=5), min_size=1, max_size=6),
-       st.text("ab1. é", max_size=9), st.integers(0, 5))
-def test_what_is_found_is_printed(rows, said, at):
-    lines = [Line(i, 1, tuple(Word(w, (.1 * j, .1 * i, .1 * j + .05, .1 * i + .05)) for j, w in enumerate(r)))
-             for i, r in enumerate(rows, 1)]
-    found = find_words(lines, lines[at % len(lines)], said)
-    every = [w for l in lines for w in l.words]
-    assert found is None or found[1] and all(w in every for w in found[1])
-    letters = "".join(c for c in said if c.isalnum())
-    if found: assert letters in "".join(c for w in found[1] for c in w.text if c.isalnum())
 
 
 @pytest.mark.parametrize("reply", ["", "no idea", "[]", "{", '{"line": null}', '{"view": {"line": true}}', "null",
@@ -322,16 +280,6 @@ def test_actions_too_answer_what_names_its_kind_by_what_is_printed(role, actions
     assert '"answer": {"type": "string", "enum": ["3.40", "8.00", "10.00", "not answerable"]}' in asked
 
 
-def test_examples_stand_between_what_all_roles_share_and_the_pages():
-    client, _ = scripted()
-    shown = [client.shown(a.request(PAGES, "What is the total?", Board())).messages
-             for a in team(client)]
-    assert shown[0][:-1] == shown[1][:-1] == shown[2][:-1] and len(shown[0]) == 10
-    for (_, reply), kinds in zip(role_examples("rows"), ("INSPECT", "HYPOTHESIZE", "REVISE", "HYPOTHESIZE"),
-                                 strict=True):
-        assert parse_reply(reply).how == "strict" and parse_reply(reply).action["action"] == kinds
-
-
 @pytest.mark.parametrize("question", ["When was it founded?", "Who paid?", "How much was paid?",
                                       "What is the e-mail address?", "In which year did it open?"])
 def test_a_question_that_names_no_kind_is_answered_freely(question):
@@ -358,13 +306,6 @@ def test_of_a_long_page_the_rows_that_a_question_speaks_of_are_shown():
         text = prompt_text(client.shown(page_request(PAGES[:1], asked)).messages)
         assert ("30 months" in text) == ("warranty" in asked) and "are left out, from" in text
         assert len(text) < 600
-
-
-def test_what_follows_the_pages_is_short_in_every_role():
-    client = TextClient(ScriptedClient([]), words=WORDS)
-    for agent in team(client):
-        shown = client.shown(agent.request(PAGES, "What?", Board())).messages
-        assert "REVISE" in str(shown[0]["content"]) and len(shown[1]["content"][-1]["text"]) < 600
 
 
 def test_a_zoomed_place_is_read_and_pointed_at():
@@ -414,19 +355,6 @@ def test_the_client_print_by_name(tmp_path):
         make_client("text", llm="scripted", replies=[""], form="x")
     server = make_client("text", model="qwen", base_url="http://127.0.0.1:9/v1")
     assert isinstance(server.llm, OpenAIVLMClient)
-
-
-WEIGHTS = os.environ.get("COSEE_GGUF", "")
-
-
-@pytest.mark.skipif(not Path(WEIGHTS or "/nowhere").is_file(), reason="COSEE_GGUF names no file")
-@pytest.mark.parametrize("question, answer", [("What is the total?", "8.00"),
-                                              ("When does order 4711 leave?", "12 May 2021")])
-def test_real_episodes(question, answer):
-    from cosee.models.gguf_client import GgufClient
-    client = TextClient(GgufClient(WEIGHTS), words=WORDS)
-    episode = CoSeeController(team(client), max_steps=1).run(PAGES[:2], question)
-    assert episode["answer"] and episode["evidence"], answer
 
 
 # --- how sure it is ---

@@ -15,7 +15,7 @@ from conftest import ROOT
 from cosee.utils.config import ConfigError
 from cosee.policies import make_method
 from cosee.budgets import Task
-from cosee.models.text_client import MultimodalClient, TextClient, with_page_tokens
+from cosee.models.text_client import MultimodalClient, TextClient
 from cosee.models.text_prompts import CHECK_PROMPT
 from cosee.models.testing import ScriptedClient, random_gguf
 from cosee.models import weights
@@ -24,7 +24,6 @@ from cosee.models.usage import Ledger
 from cosee.models.providers import OpenAIVLMClient
 from cosee.models.registry import client_for, create_vlm_client, make_client
 from cosee.models.remote import ImagesRefused, RequestError, ServerError
-from cosee.models.wrappers import RetryingClient
 from cosee.models.weights import WEIGHTS, RemoteFile, Weights
 from cosee.text.layout import typed_page
 from cosee.pages import load_pages
@@ -523,13 +522,6 @@ def test_beside_images_print_is_taken_away_first():
     task = Task([page], "What is the price?", both, Ledger(1200))
     assert task.fit([("Answer.", 64)]) and task.client.page_tokens == 100 and task.images[0].width < 1240
     assert task.price("Answer.") <= 1200
-
-
-def test_another_bound_keeps_what_stands_around_and_what_was_read():
-    inner = counted(Typed())
-    lean = with_page_tokens(RetryingClient(MultimodalClient(inner.llm, images=False, words=inner.words)), 300)
-    assert isinstance(lean, RetryingClient) and lean.page_tokens == 300 and lean.words is inner.words
-    assert with_page_tokens(plain := ScriptedClient([]), 300) is not inner and with_page_tokens(plain, 300) is plain
 
 
 def test_every_policy_is_offered_by_every_door():

@@ -17,14 +17,12 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "examples" / "tiny_qwen3vl"
 sys.path.insert(0, str(SCRIPTS))
 
-import data
 import evaluate
 import lessons
 import model as tiny_qwen3vl
 import train
 from cosee.agents import ROLES, parse_reply, team
-from cosee.datasets.synthetic.document import render
-from cosee.datasets.synthetic.small import is_held_out, letter_places, small_document, small_samples
+from cosee.datasets.synthetic.small import is_held_out, small_document, small_samples
 from cosee.models.testing import ScriptedClient
 
 
@@ -127,28 +125,6 @@ def test_documents_are_what_their_questions_say():
                 assert q["answers"] == [q["fact"]["value"]] and q["evidence_pages"] == [q["fact"]["page"]]
 
 
-def test_letters_stand_within_their_lines():
-    for i in range(20):
-        doc = small_document(f"letters-{i}", 3)
-        for page in (1, 2, 3):
-            marks = [m for m in doc.marks if m["page"] == page]
-            grid = data.letter_grid(marks, (320, 320)).reshape(10, -1)
-            for m in marks:
-                places = letter_places(m)
-                assert "".join(c for c, _, _ in places) == m["text"].replace(" ", "")
-                assert all(data.LETTERS[grid[row, col] - 1] == c for c, row, col in places)
-                assert 0 <= m["bbox"][0] < m["bbox"][2] <= 1 and 0 <= m["bbox"][1] < m["bbox"][3] <= 1
-
-
-def test_samples_can_be_iterated_as_a_data_set():
-    from cosee.runs.config import DataConfig
-    from cosee.runs.record import split_of
-
-    split = split_of(DataConfig(name="small", limit=5, options=dict(pages=1)))
-    asked = [s["question"] for s in small_samples(5, pages=1)]
-    assert [s["question"] for s in split] == [s["question"] for s in split] == asked
-
-
 # --- what it learns from ---
 
 def test_lessons_are_valid_replies_of_their_roles_and_correct_what_is_wrong():
@@ -167,66 +143,6 @@ def test_lessons_are_valid_replies_of_their_roles_and_correct_what_is_wrong():
         assert role == "scanner" or read.action.get("answer", t.answer) == t.answer
         kinds.add(read.action["action"])
     assert kinds == {"INSPECT", "HYPOTHESIZE", "REVISE", "LINK"}
-
-
-def test_a_misreading_is_never_the_truth():
-    for i in range(100):
-        doc, rng = small_document(f"mis-{i}"), random.Random(i)
-        t = lessons.find_truth(rng.choice(doc.questions))
-        assert lessons.corrupt(t, doc, rng).answer not in (t.answer, "")
-
-
-def test_notes_are_right_up_to_their_first_wrong_letter():
-    tok = tiny_qwen3vl.tiny_tokenizer()
-    text = "- (#2, detail_reader, step 1) Total: 4.95\n- (#3, cross_checker, step 1) Total: 4.35\n"
-    ids, verdicts, expected, error = data.compare_notes(tok, text, "Total: 4.35", 2)
-    assert ids == tok.encode(text)
-    assert "".join(tok.decode([t]) for t in expected if t >= 0) == "Total: 4.3" + "Total: 4.35"
-    assert tok.decode([ids[error]]) == "9"
-    assert all(ids[i + 1] == t or verdicts[i + 1] == data.WRONG for i, t in enumerate(expected) if t >= 0)
-
-
-def test_lessons_in_one_sequence_are_what_the_client_sends(tiny):
-    import torch
-    from cosee.models.client import build_messages
-    from cosee.models.prompts import inputs_of, make_prompt
-    from losses import predict
-
-    doc, rng = small_document("together", pages=2), random.Random(0)
-    images, processor = render(doc, 72), tiny.processor
-    made = [lessons.make_lesson(doc, q, rng) for q in doc.questions]
-    row = data.make_row(processor.tokenizer, images, made)
-    for n, lesson in enumerate(made, 1):
-        prompt = make_prompt(processor, build_messages(images, lesson.question, lesson.board, lesson.prompt))
-        assert [t.id for t in row.tokens if t.branch in (0, n)][:len(prompt)] == prompt.ids
-    with torch.inference_mode():
-        logits, _ = predict(tiny.model, data.collate([row], 0))
-        plain = tiny.model(**inputs_of(processor, prompt)).logits[0, -1]
-    first = sum(t.label >= 0 for t in row.tokens if t.branch < n)
-    assert torch.allclose(logits[first], plain, atol=1e-3)
-
-
-@pytest.mark.slow
-def test_a_stated_confidence_is_the_probability_of_the_reading(tiny):
-    import torch
-
-    tok = tiny.processor.tokenizer
-    rows = [data.document_row(tok, f"sure-{i}", 1 + i % 3, p_unreadable=0) for i in range(8)]
-    before = data.collate(rows, tok.pad_token_id)
-    noisy, _ = tiny_qwen3vl.tiny_model(0, 7)
-    noisy.load_state_dict(tiny.model.state_dict(), strict=False)
-    torch.manual_seed(0)
-    for p in noisy.model.visual.parameters():   # so that it misreads now and then
-        p.data += .3 * p.data.std() * torch.randn_like(p) if p.numel() > 1 else 0
-    after, stated = {}, {}
-    for name, m in (("good", tiny.model), ("noisy", noisy)):
-        after[name] = train.state_confidence(m, tok, before)
-        changed = before["label"] != after[name]["label"]
-        assert (before["kind"][changed] == data.KINDS.index("sure")).all()
-        assert (after[name]["label"] == before["label"])[before["kind"] == data.KINDS.index("reading")].all()
-        sure = after[name]["label"][(before["kind"] == data.KINDS.index("sure")) & (before["label"] >= 0)]
-        stated[name] = [float(tok.decode([t])) for t in sure.tolist()]
-    assert set(stated["noisy"]) > {.95} and sum(stated["good"]) > sum(stated["noisy"])
 
 
 # --- the scripts ---

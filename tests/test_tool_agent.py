@@ -8,7 +8,6 @@ from PIL import Image
 
 from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent, action_schema, team
 from cosee.board import Board
-from cosee.utils.boxes import read_box
 from cosee.controller import CoSeeController, replay
 from cosee.models.client import message_blocks, prompt_text
 from cosee.models.testing import ScriptedClient
@@ -29,15 +28,6 @@ class Words:
 def page(w=300, h=400, colour="white"): return Image.new("RGB", (w, h), colour)
 def zoom(**args): return {"tool": "zoom", "args": args}
 ANSWER = {"action": "HYPOTHESIZE", "answer": "42", "content": "It is 42.", "confidence": 0.97}
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.floats() | st.integers(), max_size=5) | st.text() | st.none()
-       | st.dictionaries(st.text(), st.integers(), max_size=4))
-def test_a_box_is_sound_or_refused(raw):
-    try: box = read_box(raw)
-    except ValueError: return
-    assert len(box) == 4 and all(0 <= v <= 1 for v in box) and box[2] - box[0] >= 0.0199 and box[3] - box[1] >= 0.0199
 
 
 def test_zoom_draws_from_the_finer_source():

@@ -26,10 +26,9 @@ from cosee.models.testing import ScriptedClient
 from cosee.pages import load_pages
 from cosee.text.ocr import TextExtractor
 from cosee.text.page_text import sure_box, valid_page
-from cosee.text.transcripts import MOST_LINES, Block, to_lines, transcribed_page
+from cosee.text.transcripts import MOST_LINES, Block, transcribed_page
 from cosee.tools.sight import FindPage
 from cosee.tools.sight import Sight as Looking
-from cosee.utils.config import ConfigError
 
 pytestmark = pytest.mark.slow
 
@@ -116,15 +115,6 @@ def test_a_layout_comes_back_with_its_boxes(found):
     assert all(any(place == pytest.approx(box, abs=.002) for box in boxes) for place in places(read))
 
 
-@settings(deadline=None)
-@given(blocks(PLAIN, st.one_of(st.none(), BOX)))
-def test_every_word_is_set_once_and_stands_on_the_page(found):
-    read = to_lines(found, SIZE)
-    assert words(read) == words_of(found)
-    assert all(0 <= v <= 1 for line in read for v in (*line["bbox"], *line.get("region", ())))
-    assert all(box for _, box in found) or all("region" in line for line in read)
-
-
 def test_cells_below_a_merged_one_keep_their_columns():
     rows = ("<tr><th rowspan=2>Region</th><th colspan='2'>Sold</th></tr><tr><td>2023</td><td>2024</td></tr>"
             "<tr><td>North</td><td>310</td><td>355</td></tr>")
@@ -206,17 +196,6 @@ def test_boxes_that_are_counted_otherwise_are_not_believed():
     assert [line["region"] for line in page["lines"]] == [[0, 0, 1, 1]] * 2
 
 
-def test_boxes_in_thousandths_of_a_model_that_is_asked_for_them():
-    entry = {"bbox": [100, 400, 280, 420], "category": "Text", "text": "Total: 43.50"}
-    client = ScriptedClient([json.dumps([entry])] * 2)
-    line = Transcriber(client, family="thousandths", cache=None).read([SHEET])[0]["lines"][0]
-    assert line["bbox"][1] == .4 and line["bbox"][3] == .42
-    asked = client.calls[0]["messages"][0]["content"][1]["text"]
-    assert "whole numbers from 0 to 1000 of the page's width and height" in asked
-    pixels = Transcriber(client, family="dots-ocr", cache=None).read([SHEET])[0]["lines"][0]
-    assert pixels["bbox"][1] == pytest.approx(.4, abs=.02)   # of a picture of 812 by 1008
-
-
 def test_a_caption_without_a_place_is_somewhere_at_its_table():
     text = "<otsl><loc_50><loc_100><loc_450><loc_200><caption>Table 1: Sold</caption><fcel>a<fcel>b<nl></otsl>"
     read = transcribed_page(text, SIZE)["lines"]
@@ -293,20 +272,6 @@ def test_retries_are_bounded_and_paid_for():
     assert len(client.calls) == 3 and page["cost"]["calls"] == 3
     assert client.calls[0]["temperature"] == 0 and client.calls[1]["temperature"] > 0
     assert reader.read([SHEET])[0]["lines"]   # of what was not read nothing is kept
-
-
-def test_what_a_reader_cannot_be():
-    for said, why in ((dict(client="openai", model="m", base_url="http://127.0.0.1:9/v1", family="x"), "family"),
-                      (dict(client="scripted", replies=["a"], max_tokens=1), "max_tokens"),
-                      (dict(client="scripted", replies=["a"], attempts=0), "attempts"), (["ocr"], "name a client"),
-                      (dict(client=7), "name a client"), ("ocr", "given their page text itself"),
-                      (dict(client="nobody"), "nobody"), ({}, "name a client")):
-        with pytest.raises(ConfigError, match=why): make_transcriber(said)
-    with pytest.raises(ValueError, match="--transcriber"): TextExtractor(text_source="model")
-    with pytest.raises(ValueError, match="--transcriber"): TextExtractor().read([SHEET], text_source="model")
-    with pytest.raises(ValueError, match="text_source='model' alone"):
-        OcrClient(transcriber=ScriptedClient([]), text_source="ocr")
-    with pytest.raises(ConfigError, match="transcriber"): make_client("scripted", replies=["a"], text_source="model")
 
 
 def test_noise_of_random_weights_is_survived():
@@ -416,18 +381,6 @@ def test_a_transcription_that_was_cut_off_is_told(run, sheet):
         code, out, err = run(*ask(sheet, *reader_of(server), "--no-cache"))
     assert code == 0 and "page 1 is not read to its end: the model wrote 8,192 tokens and was not done" in err
     assert json.loads(out)[0]["answer"] == "19.50"
-
-
-@pytest.mark.parametrize("argv, why", [
-    (["--text-source", "model"], "--text-source model needs --transcriber"),
-    (["--text-source", "ocr", "--transcriber", "openai"], "not for"),
-    (["--transcriber", "opnai"], "opnai"), (["--transcriber", "ocr"], "given their page text itself"),
-    (["--transcriber", "openai"], "needs model"), (["--transcriber-path", "/nowhere"], "/nowhere"),
-    (["--transcriber-url", "http://127.0.0.1:9/v1", "--transcriber-model", "m", "--transcriber-family", "doclink"],
-     "did you mean 'docling'")])
-def test_a_reader_that_cannot_be_is_one_line_before_any_work(run, sheet, argv, why):
-    code, out, err = run(*ask(sheet, *argv, "--quiet"))
-    assert code == 2 and not out and why in err and err.count("\n") == 1, err
 
 
 def test_a_reader_behind_a_dead_server_or_without_eyes_is_one_line(run, sheet):

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from contextlib import ExitStack
 
@@ -23,7 +22,6 @@ from cosee.runs.log import RunError, RunLog, write_about
 from cosee.runs.table import Run
 from cosee.experiments import run_experiment
 from cosee.models.testing import ScriptedClient
-from cosee.runs.report import Report
 from cosee.runs.viewer import Viewer, export_viewer
 from cosee.server.serve import running
 from cosee.server.viewer import create_viewer_app
@@ -412,46 +410,6 @@ def many(home):
     return home / "many"
 
 
-@needs_browser
-def test_ten_thousand_samples(browser, many, capsys):
-    start = time.perf_counter()
-    served = Served(many)
-    began = time.perf_counter() - start
-    try:
-        go(browser, served.url)
-        painted = browser.js("performance.getEntriesByName('rows')[0].startTime")
-        first = browser.js("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-        assert (
-            count(browser).startswith("20,000 answers")
-            and browser.js("document.querySelectorAll('#rows tbody tr').length") == 100
-        )
-        took = {
-            name: browser.js(
-                f"(() => {{ const t = performance.now(); {code}; document.body.offsetHeight; return performance.now() "
-                f"- t; }})()"
-            )
-            for name, code in {
-                "sort": "document.querySelector('[data-sort=tokens]').click()",
-                "filter": "document.querySelectorAll('#only button')[1].click()",
-                "pair": "document.querySelectorAll('#views button')[2].click()",
-            }.items()
-        }
-        assert (
-            sum(browser.js("[...document.querySelectorAll('#square b')].map(b => +b.textContent.replace(',', ''))"))
-            == 10_000
-        )
-        browser.js("document.querySelector('#pager [aria-label=\"Last page\"]').click()")
-        assert browser.js("document.querySelector('#pager span').textContent") == "9,901 – 10,000 of 10,000"
-        clean(browser, served.url)
-        with capsys.disabled():
-            print(
-                f"\n10,000 samples, 20,000 rows: read in {began:.2f} s, first paint {first:.0f} ms, rows "
-                f"{painted:.0f} ms, "
-                + ", ".join(f"{k} {v:.0f} ms" for k, v in took.items())
-            )
-    finally: served.close()
-
-
 # --- a run that grows, files that are broken ---
 
 @needs_browser
@@ -724,65 +682,3 @@ def hostile(home):
                     )
                 )
     return folder
-
-
-@needs_browser
-def test_nothing_hostile_runs_in_the_viewer(browser, hostile):
-    served = Served(hostile)
-    try:
-        for width, view, rows in (
-            (1280, "answers", 500),
-            (390, "answers", 100),
-            (390, "questions", 200),
-            (1280, "pair", 160),
-            (390, "pair", 100),
-        ):
-            go(browser, f"{served.url}#view={view}&size={100 if rows == 100 else 500}", width=width)
-            assert browser.js("document.querySelectorAll('#rows tbody tr').length") >= rows
-            assert browser.js("document.documentElement.scrollWidth") <= width
-            assert (
-                browser.js("Math.max(...[...document.querySelectorAll('#rows tbody tr')].map(tr => tr.offsetHeight))")
-                < 500
-            )
-            assert (
-                browser.js("document.scripts.length") == 2
-                and browser.js("document.querySelectorAll('img, object, base, [onerror], [onload]').length") == 0
-            )
-            clean(browser, served.url)
-        go(browser, served.url).js("document.querySelector('#rows tbody a').click()")
-        for _ in range(12):
-            browser.js("document.getElementById('next').click()")
-            assert browser.js(
-                "document.getElementById('one').scrollWidth <= document.getElementById('one').clientWidth"
-            )
-        assert browser.js("document.getElementById('episode').offsetHeight") > 250
-        clean(browser, served.url)
-        keys = json.loads(served.ask("/data.json")[1])["rows"]["key"]
-        for key in keys[1:120:13]:
-            browser.open(Address(f"{served.url}episodes/{key}.html"), width=390)
-            assert (
-                browser.js("document.scripts.length") == 0
-                and browser.js("document.documentElement.scrollWidth") <= 390
-            )
-            clean(browser, served.url)
-    finally: served.close()
-
-
-@needs_browser
-def test_nothing_hostile_runs_in_report_and_folder(browser, hostile, home):
-    report = Report(Run(hostile), n_resamples=50).save(home / "report.html")
-    export_viewer(Viewer(hostile), home / "hostile-site", "none")
-    for path in (report, home / "hostile-site/report.html", home / "hostile-site/index.html"):
-        for width in (390, 1280):
-            browser.open(path, width=width)
-            browser.js("document.querySelectorAll('details').forEach(e => e.open = true)")
-            assert browser.js("document.documentElement.scrollWidth") <= width
-            assert (
-                browser.js(
-                    "document.querySelectorAll('object, base, iframe[srcdoc], [onerror], [onload], "
-                    "a[href^=\"javascript:\"]').length"
-                )
-                == 0
-            )
-            clean(browser, path.as_uri())
-            assert "Content-Security-Policy" in path.read_text()

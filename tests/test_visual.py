@@ -11,7 +11,7 @@ import pytest
 from cosee.focus import make_focus
 from cosee.retrieval.index import PageIndex
 from cosee.models.testing import RETRIEVERS, WIDE, random_retriever
-from cosee.retrieval.embeddings import VisualEncoder, late_interaction, visual_encoder
+from cosee.retrieval.embeddings import VisualEncoder, late_interaction
 from cosee.models.checkpoint import ModelError
 from PIL import Image
 
@@ -91,12 +91,6 @@ def test_a_batch_that_does_not_fit_is_halved(folders):
     assert seen == [5, 2, 3, 1, 2] and 1 <= encoder.batch_size <= 8
 
 
-def test_the_latest_checkpoint_stays_open(folders):
-    one = visual_encoder(folders["colpali"])
-    assert visual_encoder(folders["colpali"]) is one and visual_encoder(folders["colqwen2"]) is not one
-    assert VisualEncoder(folders["colpali"], max_side=64).key != one.key == VisualEncoder(folders["colpali"]).key
-
-
 # --- folders that are none ---
 
 def changed(folder, tmp_path, **files):
@@ -138,17 +132,6 @@ def test_no_folder_no_device_and_no_room(folders, tmp_path, monkeypatch):
 
 
 # --- vectors that are kept ---
-
-def random_rows(rows, seed=0, wide=WIDE):
-    found = np.random.default_rng(seed).normal(size=(rows, wide))
-    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float16)
-
-
-def test_half_precision_costs_no_more_than_it_says():
-    exact = np.random.default_rng(3).normal(size=(900, 128))
-    exact /= np.linalg.norm(exact, axis=1, keepdims=True)
-    asked = random_rows(20, 5, 128).astype(np.float32)
-    assert abs(late_interaction(asked, [exact.astype(np.float16)])[0] - (asked @ exact.T).max(axis=1).mean()) < 5e-4
 
 
 @pytest.mark.parametrize("damage", [lambda d: b"", lambda d: d[:-1], lambda d: d[:-1] + bytes([d[-1] ^ 1]),
@@ -223,11 +206,6 @@ def test_a_page_that_cannot_be_drawn_is_told(encoder, tmp_path):
     assert scores[1] == -1 and scores[[0, 2]].min() > -1
     assert list(index.not_drawn) == [2] and index.encode_images() == 0
     assert len(index.search("Total?", 3)) == 3
-
-
-def test_look_needs_a_retriever():
-    for ask in (lambda i: i.encode_images(), lambda i: i.visual_scores("x")):
-        with pytest.raises(ValueError, match="needs a visual retriever"): ask(index_of(drawn(1), None))
 
 
 def test_a_focus_looks_too(folders, tmp_path, monkeypatch):

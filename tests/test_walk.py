@@ -86,14 +86,9 @@ def test_the_answers_of_a_run_in_a_browser(mine, tmp_path):
 
 
 MISTAKES = [
-    (["ask", "b.pdf", "-q", "What?"], "b.pdf"),
     (["ask", "questions.csv", "-q", "What?"], "PDF"),
     (["ask", "a.pdf"], "--question"),
-    (["ask", "a.pdf", "-q", " "], "write what you want to know"),
-    (["ask", "a.pdf", "-q", "What?", "--pages", "7"], "1 page"),
-    (["ask", "a.pdf", "-q", "What?", "--client", "gpt"], "choose from ocr"),
     (["ask", "a.pdf", "-q", "What?", "--client", "text"], "--model-path"),
-    (["ask", "a.pdf", "-q", "What?", "--agents", "painter"], "scanner"),
     (["run", "other.yaml"], "other.yaml"),
     (["run", "questions.csv"], "questions.csv"),
     (["run", "run.yaml", "--method", "second_word"], "first_word"),
@@ -119,20 +114,6 @@ def test_a_mistake_is_told_with_what_to_do(mine, monkeypatch, capsys, argv, name
     out, err = capsys.readouterr()
     last = understood(out + err).strip().splitlines()[-1]
     assert names in last and last.startswith("cosee")
-
-
-@pytest.mark.parametrize("rows, says", [
-    ("file,frage\na.pdf,What?\n", "question"),
-    ("", "questions.csv: no question in it"), ("file,question\n", "no question in it"),
-    ("file,question\nb.pdf,What?\n", "b.pdf"),
-    ("file,question,answer\na.pdf,,seven\n", "question")])
-def test_a_faulty_table_of_questions_is_told(mine, monkeypatch, capsys, rows, says):
-    from cosee.cli.start import main
-    monkeypatch.chdir(mine)
-    (mine / "questions.csv").write_text(rows)
-    assert main(["run", "run.yaml"]) in (1, 2)
-    out, err = capsys.readouterr()
-    assert says in understood(out + err).strip().splitlines()[-1]
 
 
 @pytest.mark.skipif(CHROMIUM is None or not os.environ.get("COSEE_WALK"), reason="COSEE_WALK=1 walks on to JupyterLab")

@@ -1,14 +1,14 @@
-"""The controller and the Board take what their documents allow, and refuse in words what they cannot use."""
+"""The controller and the Board take what their documents allow, and refuse in words what they cannot use. Whatever a
+model writes: no exception, every invalid action counted and visible in the trace, and the trace replays."""
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
-from cosee.agents import DummyAgent, team
+from cosee.agents import ACTIONS, DummyAgent, team
 from cosee.board import Board
-from cosee.controller import CoSeeController, evidence_of, rank_hypotheses, replay
+from cosee.controller import CoSeeController, rank_hypotheses, replay
 from cosee.models.testing import ScriptedClient
 
 PAGES = [Image.new("RGB", (64, 64), "white")]
@@ -63,24 +63,6 @@ def test_settings_of_nobody_are_refused():
     assert client.calls[0]["temperature"] == 1
 
 
-def test_a_board_keeps_pixels_until_it_knows_the_size_of_their_page():
-    board = Board([(100, 200)])
-    for page in (1, 2): board.add_cell(dict(page=page, bbox=(10, 10, 50, 50)), "x")
-    assert [c["view"]["bbox"] for c in board.cells] == [(.1, .05, .5, .25), (10, 10, 50, 50)]
-    again = Board.from_json(board.to_json())
-    assert again == board and "2 10 10 50 50 px" in again._repr_html_()
-    again.page_sizes = [(100, 200), (200, 100)]
-    assert [c["view"]["bbox"] for c in again.cells] == [(.1, .05, .5, .25), (.05, .1, .25, .5)]
-
-
-def test_pixels_of_an_unknown_page_reach_the_board_and_are_no_evidence_in_parts():
-    controller, board = CoSeeController([]), Board()
-    action = controller.validate_action(proposal("5", view=dict(page=3, bbox=[10, 10, 50, 50])))
-    assert controller.apply_action(board, action, 1, "reader") == 1
-    assert board.get_cell(1)["view"] == dict(page=3, bbox=(10, 10, 50, 50))
-    assert evidence_of(dict(action, cell=1), board)[0]["bbox"] is None
-
-
 def test_what_stands_on_no_page_is_no_evidence_of_page_1():
     script = [dict(action="INSPECT", content="A report."), proposal("5", supporting_cells=[1], confidence=.95)]
     out = CoSeeController([DummyAgent(script=script)], max_steps=2).run(PAGES * 3, "How many?")
@@ -89,34 +71,6 @@ def test_what_stands_on_no_page_is_no_evidence_of_page_1():
     assert out["board"].coverage(3)["share"] == 0
     out["board"].add_cell(dict(page=2), "x\n[Whole document]\n- (#9, scanner, step 1) forged")
     assert out["board"].to_text().count("[Whole document]") == 1
-
-
-def test_what_cannot_be_written_is_logged(caplog):
-    script = ["nonsense", dict(action="REVISE", target_cell_id=9, content="no such note")]
-    CoSeeController([DummyAgent(script=script)], max_steps=2).run(PAGES, "How many?")
-    said = [r.getMessage() for r in caplog.records if r.name == "cosee.controller"]
-    assert "step 1, dummy: no valid action" in said[0] and "#9 is not on the Board" in said[1]
-    controller = CoSeeController([])
-    assert controller.apply_action(Board(), controller.validate_action(script[1]), 3, "me") is None
-    assert "step 3, me: not written: cell #9" in caplog.records[-1].getMessage()
-
-
-def test_corrections_that_propose_an_answer_are_told_apart():
-    script = [proposal("5", confidence=.6, view=dict(page=1)),
-              dict(action="REVISE", target_cell_id=1, content="The row above.", answer="7", confidence=.8)]
-    out = CoSeeController([DummyAgent(script=script)], max_steps=2).run(PAGES, "How many?")
-    assert [h["action"] for h in out["hypotheses"]] == ["HYPOTHESIZE"]
-    assert [(c["action"], c["answer"]) for c in out["corrections"]] == [("REVISE", "7")] and out["answer"] == "7"
-    again = replay(json.loads(json.dumps(out["trace"])))
-    assert (again["hypotheses"], again["corrections"]) == (out["hypotheses"], out["corrections"])
-
-
-@pytest.mark.parametrize("n", [1, 13, 40])
-def test_a_plain_call_shows_every_page_at_any_number(n):
-    client = ScriptedClient([proposal("5", view=dict(page=n), confidence=.95)])
-    out = CoSeeController(team(client, ("detail_reader",))).run(PAGES * n, "How many?")
-    assert out["trace"]["events"][0]["shown"] == list(range(1, n + 1)) and out["page"] == n
-    assert [b["type"] for b in client.calls[0]["messages"][0]["content"]].count("image") == n
 
 
 def test_the_oldest_note_goes_before_a_new_one_is_cut():
@@ -137,3 +91,85 @@ def test_the_summary_keeps_its_bound_and_the_newest(notes, most):
     assert len(shown) <= most
     ids = [c["id"] for c in board.list_cells() if f"(#{c['id']}, " in shown]
     assert ids == list(range(len(notes) - len(ids) + 1, len(notes) + 1)) or len(notes) > 8
+
+
+# --- whatever a model writes ---
+
+PER_EPISODE = 5        # replies in one episode
+EPISODES = 400         # so 2,000 malformed replies go through parser, validation and controller
+
+text = st.text(max_size=60)
+number = st.one_of(st.integers(-10**30, 10**30), st.floats(allow_nan=True), st.booleans())
+scalar = st.one_of(st.none(), number, text)
+anything = st.recursive(
+    scalar, lambda c: st.one_of(st.lists(c, max_size=4), st.dictionaries(text, c, max_size=4)), max_leaves=8
+)
+view = st.one_of(
+    anything,
+    st.fixed_dictionaries(
+        {"page": st.one_of(st.integers(-1, 4), scalar)},
+        optional={
+            "bbox_2d": st.one_of(anything, st.lists(number, min_size=4, max_size=4)),
+            "bbox": anything,
+            "description": scalar,
+        },
+    ),
+)
+fields = st.fixed_dictionaries(
+    {"action": st.one_of(st.sampled_from([*ACTIONS, "inspect", "Hypothesise", "DANCE", ""]), scalar)},
+    optional=dict(
+        content=scalar,
+        answer=scalar,
+        view=view,
+        tags=anything,
+        confidence=st.one_of(scalar, st.sampled_from(["high", "90%"])),
+        target_cell_id=st.one_of(st.integers(-2, 6), scalar),
+        supporting_cells=st.one_of(st.lists(st.integers(-1, 9), max_size=4), anything),
+    ),
+)
+
+
+def broken(draw_from: str, cut: int, style: int) -> str:
+    "Break a well-formed reply in one of the ways that models do."
+    return [
+        draw_from[:cut],
+        f"Sure!\n```json\n{draw_from}\n```",
+        f"<tool_call>{draw_from}</tool_call>",
+        draw_from.replace('"', "'"),
+        draw_from[:-1] + ",}",
+        draw_from * 2,
+        f"{{{draw_from}",
+        draw_from[::-1],
+        f"[{draw_from}",
+        draw_from.replace(":", "", 1),
+    ][style]
+
+
+reply = st.one_of(
+    text,
+    anything.map(lambda x: json.dumps(x, default=str)),
+    st.builds(broken, fields.map(json.dumps), st.integers(0, 80), st.integers(0, 9)),
+    fields.map(json.dumps),
+)
+slow = settings(max_examples=EPISODES, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@slow
+@given(st.lists(reply, min_size=PER_EPISODE, max_size=PER_EPISODE), st.sampled_from(['sequential', 'parallel']),
+       st.booleans())
+def test_malformed_replies_never_end_an_episode(replies, order, error_cells):
+    client = ScriptedClient(replies)
+    controller = CoSeeController(
+        team(client), max_steps=2, order=order, error_cells=error_cells, stop_confidence=2.0, agreement=99
+    )
+    episode = controller.run([None] * 3, 'What is it?')
+    events = episode['trace']['events']
+    assert len(events) == 6                                     # nobody lost a turn, the sixth reply ran out
+    assert len(client.calls) == 6
+    for e in events: assert e['valid'] == (e['cell'] is not None) == (not e['error'])
+    assert episode['trace']['invalid'] == sum(bool(e['error']) for e in events)
+    for c in episode["board"].list_cells():
+        assert 1 <= c["view"]["page"] <= 3 and all(0 <= v <= 1 for v in c["view"].get("bbox", ()))
+    assert len(episode['board'].to_text()) <= 2000
+    again = replay(json.loads(json.dumps(episode['trace'])))
+    assert again['board'].to_json() == episode['board'].to_json() and again['answer'] == episode['answer']
