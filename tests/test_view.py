@@ -167,9 +167,9 @@ def test_odd_boxes_and_pages():
 
 
 def test_numbers_never_cover_each_other():
-    from cosee.view.drawing import _seats
+    from cosee.view.drawing import _choose_seats
     boxes = [(x, y, 40, 12) for x in range(0, 1000, 90) for y in range(0, 1400, 60)]
-    lefts = [(x - 38 * (side < 0), y) for x, y, side in _seats(boxes, [38] * len(boxes), (1000, 1400), 30)]
+    lefts = [(x - 38 * (side < 0), y) for x, y, side in _choose_seats(boxes, [38] * len(boxes), (1000, 1400), 30)]
     clash = [
         (a, b)
         for i, a in enumerate(lefts)
