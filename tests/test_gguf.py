@@ -254,7 +254,7 @@ def test_control_tokens_in_foreign_text_steer_nothing(both, file, pages):
     for client, request in ((seen, asked(pages, BREAK)), (seen, asked([], BREAK)), (own, asked([], BREAK))):
         plain = request.but(question="What?")
         def steering(r, client=client):
-            ids = client._ids(*client._told(client.render(r).messages, {}))
+            ids = client._ids(*client._render_chat(client.render(r).messages, {}))
             names = [t for t in client.header.control if not t.startswith("<|long")]
             known = {client._post("/tokenize", dict(content=t, parse_special=True))["tokens"][0] for t in names}
             return [i for i in ids if i in known]

@@ -12,10 +12,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Optional, TYPE_CHECKING, TypeVar, TypedDict, Union
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
-from ..utils.config import (ConfigError, VARIABLE, config_path, fill_all, read_text, read_yaml, remember_secret,
-                                to_yaml, user_config)
+from ..utils.config import (ConfigError, VARIABLE, config_path, fill_all, no_such, read_text, read_yaml,
+                                remember_secret, to_yaml, user_config)
 from ..utils.files import write_whole
-from ..utils.config import no_such
 if TYPE_CHECKING:
     from cosee.models.client import Message, Params, Reply, Request, Schema
 
@@ -84,7 +83,7 @@ class Backend(_Limits):
                                         'before each reply')
 
 # %% ../../nbs/models/00_backends.ipynb #56b5b86f
-def _explain(e: ValidationError, where: str, model: type[BaseModel]) -> ConfigError:
+def _explain_fault(e: ValidationError, where: str, model: type[BaseModel]) -> ConfigError:
     "The first fault in one line"
     first = e.errors(include_input=False, include_url=False)[0]
     loc = '.'.join(str(p) for p in first['loc'])
@@ -98,11 +97,11 @@ M = TypeVar('M', bound=BaseModel)
 def _validate(model: type[M], fields: Fields, where: str) -> M:
     "An instance of `model`, or a `ConfigError`"
     try: return model(**fields)
-    except ValidationError as e: raise _explain(e, where, model) from None
+    except ValidationError as e: raise _explain_fault(e, where, model) from None
     except TypeError: raise ConfigError(f'{where}: field names must be words') from None
 
 # %% ../../nbs/models/00_backends.ipynb #2fb10e38
-def _key(value: object, env: Variables, where: str) -> Fields:
+def _read_key(value: object, env: Variables, where: str) -> Fields:
     "The key and the variable that it comes from"
     m = VARIABLE.fullmatch(value) if isinstance(value, str) else None
     if not m or m[2]:
@@ -122,7 +121,7 @@ def make_backend(
     if env is None: env = dict(os.environ)
     rest = {k: v for k, v in fields.items() if k != 'api_key'}
     if 'key_variable' in rest: raise ConfigError(f'{where}: key_variable is not a field; write api_key: ${{NAME}}')
-    key = _key(fields['api_key'], env, where) if fields.get('api_key') is not None else {}
+    key = _read_key(fields['api_key'], env, where) if fields.get('api_key') is not None else {}
     return _validate(Backend, fill_all(rest, env, where) | key, where)
 
 # %% ../../nbs/models/00_backends.ipynb #f113735d
@@ -171,7 +170,7 @@ class Config(BaseModel):
             raise ConfigError(f"{where}: kind: {no_such('kind', kind, KINDS_OF_BACKEND)}, or register it first")
         return make_backend({**self.entries[id], 'id': id}, env, where)
 
-    def _check(self):
+    def _check_entries(self):
         "Raise for whatever is wrong with any entry, variables that are not set aside"
         for id, fields in self.entries.items():
             open_fields = json.dumps({k: v for k, v in fields.items() if k != 'api_key'}, default=str)
@@ -200,7 +199,7 @@ class Config(BaseModel):
         return self._backend(id, self._env)
 
 # %% ../../nbs/models/00_backends.ipynb #4992bb70
-def _entries(name: str, fields: object, where: str) -> dict[str, Fields]:
+def _split_models(name: str, fields: object, where: str) -> dict[str, Fields]:
     "Id -> fields of each model of one backend"
     if not isinstance(fields, dict): raise ConfigError(f'{where}: a mapping is expected, with kind: and models:')
     if '.' in str(name): raise ConfigError(f'{where}: the name of a backend has no dot')
@@ -234,12 +233,12 @@ def parse_config(
     named = raw.get('backends') or {}
     if not isinstance(named, dict): raise ConfigError(f'{source}: backends: a mapping is expected')
     entries: dict[str, Fields] = {}
-    for name, fields in named.items(): entries |= _entries(name, fields, f'{source}: backends.{name}')
+    for name, fields in named.items(): entries |= _split_models(name, fields, f'{source}: backends.{name}')
     where = f'{source}: planner'
     planner = _validate(PlannerConfig, fill_all(raw.get('planner') or {}, env, where), where)
     config = Config(source=source, entries=entries, planner=planner, client=client)
     config._env.update(env)
-    config._check()
+    config._check_entries()
     return config
 
 # %% ../../nbs/models/00_backends.ipynb #99643ad1
@@ -342,9 +341,9 @@ def note_call(
     if calls is not None: calls.append(call)
 
 # %% ../../nbs/models/00_backends.ipynb #92ca57d9
-def _never() -> bool: return False
+def _is_never() -> bool: return False
 
-_cut: ContextVar[Callable[[], bool]] = ContextVar('cosee_cut', default=_never)
+_cut: ContextVar[Callable[[], bool]] = ContextVar('cosee_cut', default=_is_never)
 
 @contextmanager
 def cut_when(

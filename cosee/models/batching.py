@@ -69,9 +69,9 @@ class Account:
         outcomes: list[Outcome] # what became of them
     ) -> list[Outcome]:
         "The same, each with the tokens that were cached for this episode; they count as sent from now on."
-        return [self._book(c, o) for c, o in zip(calls, outcomes, strict=True)]
+        return [self._charge_call(c, o) for c, o in zip(calls, outcomes, strict=True)]
 
-    def _book(self, call: Union[Asked, Exception], outcome: Outcome) -> Outcome:
+    def _charge_call(self, call: Union[Asked, Exception], outcome: Outcome) -> Outcome:
         "A reply with its cached tokens"
         if isinstance(call, Exception) or isinstance(outcome, Exception) or call.extra: return outcome
         cached = self.known(call.prompt)

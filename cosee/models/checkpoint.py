@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['Reuse', 'REUSES', 'FAMILIES', 'UNKNOWN', 'LOCAL', 'GET_WEIGHTS', 'QWEN', 'Family', 'family_of', 'vision_types',
-           'ModelFolder', 'model_folder', 'ModelError', 'stored_config', 'check_model_path', 'whole_model',
-           'stored_tensors', 'needed_bytes', 'free_bytes', 'processor_name', 'computes_bfloat16', 'suited_dtype',
+           'ModelError', 'stored_config', 'check_model_path', 'stored_tensors', 'needed_bytes', 'free_bytes',
+           'ModelFolder', 'model_folder', 'processor_name', 'computes_bfloat16', 'suited_dtype', 'whole_model',
            'load_model']
 
 # %% ../../nbs/local/01_checkpoint.ipynb #d4e26e7a
@@ -48,34 +48,34 @@ _THOUGHTS = '<think>', '</think>'
 _QUIET = dict(enable_thinking=False)
 _BOXED = ('<answer>', '</answer>'), ('<|begin_of_box|>', '<|end_of_box|>')
 
-def _arxiv(number: str) -> str: return f'https://arxiv.org/abs/{number}'
+def _arxiv_address(number: str) -> str: return f'https://arxiv.org/abs/{number}'
 
 # %% ../../nbs/local/01_checkpoint.ipynb #8a959b33
 FAMILIES: Registry[Family] = Registry('architecture', dict(
-    qwen3_vl=Family('Qwen3-VL', 'prefix', 'thousandths', draft=_THOUGHTS, source=_arxiv('2511.21631'),
+    qwen3_vl=Family('Qwen3-VL', 'prefix', 'thousandths', draft=_THOUGHTS, source=_arxiv_address('2511.21631'),
                     by_page=True),
     qwen3_vl_moe=Family('Qwen3-VL, mixture of experts', 'prefix', 'thousandths', draft=_THOUGHTS,
-                        source=_arxiv('2511.21631')),
+                        source=_arxiv_address('2511.21631')),
     qwen3_5=Family('Qwen3.5', 'copy', 'thousandths', _QUIET, _THOUGHTS,
                    source='https://huggingface.co/docs/transformers/model_doc/qwen3_5'),
-    qwen2_5_vl=Family('Qwen2.5-VL', 'prefix', 'pixels', source=_arxiv('2502.13923')),
-    qwen2_vl=Family('Qwen2-VL', 'prefix', 'thousandths', source=_arxiv('2409.12191')),
-    internvl=Family('InternVL', 'prefix', 'thousandths', draft=_THOUGHTS, source=_arxiv('2504.10479')),
-    smolvlm=Family('SmolVLM', 'prefix', source=_arxiv('2504.05299')),
-    idefics3=Family('Idefics3', 'prefix', source=_arxiv('2408.12637')),
-    gemma3=Family('Gemma 3', 'copy', source=_arxiv('2503.19786')),
+    qwen2_5_vl=Family('Qwen2.5-VL', 'prefix', 'pixels', source=_arxiv_address('2502.13923')),
+    qwen2_vl=Family('Qwen2-VL', 'prefix', 'thousandths', source=_arxiv_address('2409.12191')),
+    internvl=Family('InternVL', 'prefix', 'thousandths', draft=_THOUGHTS, source=_arxiv_address('2504.10479')),
+    smolvlm=Family('SmolVLM', 'prefix', source=_arxiv_address('2504.05299')),
+    idefics3=Family('Idefics3', 'prefix', source=_arxiv_address('2408.12637')),
+    gemma3=Family('Gemma 3', 'copy', source=_arxiv_address('2503.19786')),
     glm4v=Family('GLM-4.1V', 'prefix', 'thousandths', draft=_THOUGHTS, behind='<answer>', around=_BOXED,
-                 source=_arxiv('2507.01006')),
+                 source=_arxiv_address('2507.01006')),
     mistral3=Family('Mistral Small 3', 'prefix',
                     source='https://huggingface.co/docs/transformers/model_doc/mistral3'),
-    llava=Family('LLaVA', 'prefix', source=_arxiv('2310.03744')),
-    llava_onevision=Family('LLaVA-OneVision', 'prefix', source=_arxiv('2408.03326')),
+    llava=Family('LLaVA', 'prefix', source=_arxiv_address('2310.03744')),
+    llava_onevision=Family('LLaVA-OneVision', 'prefix', source=_arxiv_address('2408.03326')),
     lfm2_vl=Family('LFM2-VL', 'copy', 'parts', source='https://huggingface.co/LiquidAI/LFM2.5-VL-450M'),
     granite_docling=Family('Granite-Docling', 'prefix', 'docling', transcribes=True,
                            source='https://huggingface.co/docs/transformers/model_doc/granite_docling'),
     glm_ocr=Family('GLM-OCR', 'prefix', transcribes=True,
                    source='https://huggingface.co/docs/transformers/model_doc/glm_ocr'),
-    paddleocr_vl=Family('PaddleOCR-VL', 'prefix', transcribes=True, source=_arxiv('2510.14528'), places=True)))
+    paddleocr_vl=Family('PaddleOCR-VL', 'prefix', transcribes=True, source=_arxiv_address('2510.14528'), places=True)))
 
 # %% ../../nbs/local/01_checkpoint.ipynb #234c7c75
 UNKNOWN = Family('an architecture that is not in the table', 'copy')
@@ -93,39 +93,6 @@ def vision_types() -> frozenset[str]:
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     return frozenset(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
 
-# %% ../../nbs/local/01_checkpoint.ipynb #3548bf0d
-_REUSE_SAID = dict(prefix='all calls about the same pages share them', copy='pages are computed once, then copied',
-                   none='every call is computed in full')
-_BOXES_SAID = dict(thousandths='boxes in thousandths', pixels='boxes in pixels', parts='boxes in parts of the page',
-                   docling='boxes of DocTags', none='not trained on boxes')
-
-@dataclass(frozen=True)
-class ModelFolder:
-    "What a directory of weights holds."
-    kind: str       # architecture, as the configuration calls it
-    family: Family  # what is known of it
-    parameters: int # numbers in the weights
-    dtype: str      # the format of most of them, such as 'BF16'
-    nbytes: int     # memory that they take as they are stored
-
-    def __str__(self) -> str:
-        many = f'{self.parameters / 1e9:.1f} billion' if self.parameters >= 1e9 else f'{self.parameters:,}'
-        size = f'{self.nbytes / 1e9:.1f} GB' if self.nbytes >= 1e9 else f'{self.nbytes / 1e6:.1f} MB'
-        known = ' (not in the table: checked when it is loaded)' if self.family is UNKNOWN else ''
-        lines = [f'{self.family.title} ({self.kind}): {many} parameters, {self.dtype}, {size}',
-                 f'{_REUSE_SAID[self.family.reuse]}{known}; {_BOXES_SAID[self.family.boxes]}']
-        if self.family.transcribes: lines.append('trained to read a page as text')
-        return '\n'.join(lines)
-
-# %% ../../nbs/local/01_checkpoint.ipynb #866e681a
-def model_folder(
-    folder: Path  # that `check_model_path` has found whole
-) -> ModelFolder:
-    "What a directory of weights holds, without loading it. Raises `ModelError` for files whose tables are damaged."
-    kind, tensors = str(stored_config(folder).get('model_type', '')), stored_tensors(folder)
-    dtype = max(tensors, key=tensors.__getitem__, default='')
-    return ModelFolder(kind, family_of(kind), sum(tensors.values()), dtype, needed_bytes(folder))
-
 # %% ../../nbs/local/01_checkpoint.ipynb #38ecb201
 LOCAL = 'torch', 'torchvision', 'transformers', 'qwen_vl_utils', 'llguidance'   # what a model in this process needs
 
@@ -134,7 +101,7 @@ class ModelError(ValueError):
 
 GET_WEIGHTS = 'get the weights with: hf download Qwen/Qwen3-VL-4B-Instruct --local-dir {}'
 
-def _weights_missing(folder: Path) -> str:
+def _find_weights_fault(folder: Path) -> str:
     "What is wrong with the weight files of a model directory, or ''"
     index = folder / 'model.safetensors.index.json'
     if index.is_file():
@@ -163,7 +130,7 @@ def stored_config(
     return found if isinstance(found, dict) and isinstance(found.get('model_type'), str) else {}
 
 # %% ../../nbs/local/01_checkpoint.ipynb #34e3e8b3
-def _kind_wrong(folder: Path, kinds: Container[str]) -> str:
+def _find_kind_fault(folder: Path, kinds: Container[str]) -> str:
     "What is wrong with the configuration of a model directory, or ''"
     config = stored_config(folder)
     if not config: return 'config.json is damaged'
@@ -181,7 +148,8 @@ def _find_fault(folder: Path, kinds: Container[str]) -> str:
     if not folder.is_dir(): return 'is a file; give the directory that holds config.json and the weights'
     if not (folder / 'config.json').is_file(): return 'config.json is missing'
     lacking = [names[0] for names in _PARTS if not any((folder / n).is_file() for n in names)]
-    return _kind_wrong(folder, kinds) or _weights_missing(folder) or (f'{lacking[0]} is missing' if lacking else '')
+    fault = _find_kind_fault(folder, kinds) or _find_weights_fault(folder)
+    return fault or (f'{lacking[0]} is missing' if lacking else '')
 
 # %% ../../nbs/local/01_checkpoint.ipynb #5ffa916c
 def check_model_path(
@@ -194,114 +162,6 @@ def check_model_path(
     problem = _find_fault(folder, kinds)
     if problem: raise ModelError(f'{model_path}: {problem}; {get.format(model_path)}')
     return folder
-
-# %% ../../nbs/local/01_checkpoint.ipynb #de3fab65
-_DTYPES = dict(auto='auto', float32='float32', fp32='float32', float16='float16', fp16='float16', half='float16',
-               bfloat16='bfloat16', bf16='bfloat16')
-
-def _dtype(name: Union[str, torch.dtype]) -> Union[Literal['auto'], torch.dtype]:
-    "'auto' or a torch dtype"
-    import torch
-    if isinstance(name, torch.dtype): name = str(name).removeprefix('torch.')
-    if name not in _DTYPES: raise ModelError(f"dtype {name!r} is unknown; use {', '.join(sorted(_DTYPES))}")
-    return 'auto' if name == 'auto' else getattr(torch, _DTYPES[name])
-
-# %% ../../nbs/local/01_checkpoint.ipynb #e100863b
-def _device(name: Union[str, torch.device]) -> Union[Literal['auto'], torch.device]:
-    "'auto' or a torch device that this machine has"
-    import torch
-    if name == 'auto': return 'auto'
-    try: device = torch.device(name)
-    except (RuntimeError, TypeError):
-        raise ModelError(f'device {name!r} is unknown; use cpu, cuda, cuda:0 or auto') from None
-    if device.type == 'cuda' and (device.index or 0) >= torch.cuda.device_count():
-        raise ModelError(f"device {name!r} is not there: PyTorch {torch.__version__} sees {torch.cuda.device_count()} "
-                         "CUDA devices; use device='cpu', or install a PyTorch build for your GPU")
-    if device.type == 'mps' and not torch.backends.mps.is_available():
-        raise ModelError(f"device {name!r} is not there; use device='cpu'")
-    return device
-
-# %% ../../nbs/local/01_checkpoint.ipynb #73642535
-_EYES = 'visual', 'vision_tower', 'vision_model', 'multi_modal_projector', 'connector', 'aligner'   # stay precise
-
-def _quantization_config(load_in_8bit: bool, load_in_4bit: bool, dtype: Union[Literal['auto'], torch.dtype]):
-    "The `BitsAndBytesConfig` asked for, or None; both at once, or no bitsandbytes, raises `ModelError`"
-    if not (load_in_8bit or load_in_4bit): return None
-    if load_in_8bit and load_in_4bit: raise ModelError('load_in_8bit and load_in_4bit exclude each other; choose one')
-    need('a model in 8 or 4 bits', 'bitsandbytes')
-    import torch
-    from transformers import BitsAndBytesConfig
-    precise = [*(f'model.{name}' for name in _EYES), 'lm_head']
-    if load_in_8bit: return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=precise)
-    return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4', bnb_4bit_use_double_quant=True,
-                              bnb_4bit_compute_dtype=torch.bfloat16 if dtype == 'auto' else dtype,
-                              llm_int8_skip_modules=precise)
-
-# %% ../../nbs/local/01_checkpoint.ipynb #b9a08d1d
-_CAST = 'MatMul8bitLt: inputs will be cast'
-
-def _is_news(note: logging.LogRecord) -> bool: return not note.getMessage().startswith(_CAST)
-
-@cache
-def _hush_layers():
-    "Leave out what bitsandbytes says of each layer, as a log or as a warning"
-    logging.getLogger('bitsandbytes.autograd._functions').addFilter(_is_news)
-    warnings.filterwarnings('ignore', message=_CAST)
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    "Transformers without bars and warnings, as long as this lasts"
-    from transformers.utils import logging as shown
-    bars, level = shown.is_progress_bar_enabled(), shown.get_verbosity()
-    shown.disable_progress_bar()
-    shown.set_verbosity_error()
-    try: yield
-    finally:
-        shown.set_verbosity(level)
-        if bars: shown.enable_progress_bar()
-
-# %% ../../nbs/local/01_checkpoint.ipynb #2129b416
-_WRONG = dict(missing_keys='missing', unexpected_keys='unexpected', mismatched_keys='of another shape')
-
-def _name_some(names: list[str], most: int = 3) -> str:
-    "The first of some names, and how many more there are"
-    return ', '.join(names[:most]) + (f' and {len(names) - most:,} more' if names[most:] else '')
-
-def _tensors_wrong(
-    found: Mapping[str, Any] # what transformers says of loading: missing, unexpected and mismatched keys
-) -> str:                    # such as 'missing: a, b and 3 more'; '' if nothing is wrong
-    "What is wrong with the tensors of a checkpoint, by name."
-    names = {k: sorted(str(key if isinstance(key, str) else key[0]) for key in found.get(k, ())) for k in _WRONG}
-    return '; '.join(f'{word}: {_name_some(names[k])}' for k, word in _WRONG.items() if names[k])
-
-# %% ../../nbs/local/01_checkpoint.ipynb #a40a4577
-def _is_odd(tensor: torch.Tensor) -> bool:
-    "Does it hold NaN or infinity? Packed tensors, of less than 16 bits, and those elsewhere are not looked at"
-    if tensor.is_meta or not tensor.numel(): return False
-    if not tensor.is_floating_point() or tensor.element_size() < 2: return False
-    return not all(bool(end.isfinite()) for end in tensor.detach().aminmax())
-
-def _not_numbers(
-    tensors: Iterable[tuple[str, torch.Tensor]] # of a model, by name
-) -> str:                                       # such as 'NaN or infinity in: a, b and 3 more'; '' if there is none
-    "Which tensors hold NaN or infinity, by name."
-    odd = [name for name, tensor in tensors if _is_odd(tensor)]
-    return f'NaN or infinity in: {_name_some(odd)}' if odd else ''
-
-# %% ../../nbs/local/01_checkpoint.ipynb #9179cf95
-def whole_model(
-    kind: Any,    # a class of transformers that has `from_pretrained`
-    folder: Path, # of the checkpoint
-    **kwargs      # for `from_pretrained`
-) -> Any:         # the model
-    "A model from disk with every tensor it needs; raises `ModelError` that names those that are wrong."
-    with _quiet():
-        model, found = kind.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, output_loading_info=True,
-            ignore_mismatched_sizes=True, **kwargs)
-    wrong = _tensors_wrong(found) or _not_numbers(model.named_parameters())
-    if wrong: raise ModelError(f'the tensors of its weights are not those of the model: {wrong}')
-    return model
 
 # %% ../../nbs/local/01_checkpoint.ipynb #5bde9c79
 _WIDTHS = dict(F64=8, F32=4, BF16=2, F16=2, I64=8, I32=4, I16=2)   # bytes of a number; of all others 1
@@ -355,6 +215,65 @@ def _check_room(folder: Path, device: Union[str, torch.device] = 'cpu', dtype: U
                      'use quantised weights (a GGUF file, or load_in_4bit=True), a smaller model, or a machine with '
                      'more memory')
 
+# %% ../../nbs/local/01_checkpoint.ipynb #3548bf0d
+_REUSE_TEXTS = dict(prefix='all calls about the same pages share them', copy='pages are computed once, then copied',
+                   none='every call is computed in full')
+_BOXES_TEXTS = dict(thousandths='boxes in thousandths', pixels='boxes in pixels', parts='boxes in parts of the page',
+                   docling='boxes of DocTags', none='not trained on boxes')
+
+@dataclass(frozen=True)
+class ModelFolder:
+    "What a directory of weights holds."
+    kind: str       # architecture, as the configuration calls it
+    family: Family  # what is known of it
+    parameters: int # numbers in the weights
+    dtype: str      # the format of most of them, such as 'BF16'
+    nbytes: int     # memory that they take as they are stored
+
+    def __str__(self) -> str:
+        many = f'{self.parameters / 1e9:.1f} billion' if self.parameters >= 1e9 else f'{self.parameters:,}'
+        size = f'{self.nbytes / 1e9:.1f} GB' if self.nbytes >= 1e9 else f'{self.nbytes / 1e6:.1f} MB'
+        known = ' (not in the table: checked when it is loaded)' if self.family is UNKNOWN else ''
+        lines = [f'{self.family.title} ({self.kind}): {many} parameters, {self.dtype}, {size}',
+                 f'{_REUSE_TEXTS[self.family.reuse]}{known}; {_BOXES_TEXTS[self.family.boxes]}']
+        if self.family.transcribes: lines.append('trained to read a page as text')
+        return '\n'.join(lines)
+
+# %% ../../nbs/local/01_checkpoint.ipynb #866e681a
+def model_folder(
+    folder: Path  # that `check_model_path` has found whole
+) -> ModelFolder:
+    "What a directory of weights holds, without loading it. Raises `ModelError` for files whose tables are damaged."
+    kind, tensors = str(stored_config(folder).get('model_type', '')), stored_tensors(folder)
+    dtype = max(tensors, key=tensors.__getitem__, default='')
+    return ModelFolder(kind, family_of(kind), sum(tensors.values()), dtype, needed_bytes(folder))
+
+# %% ../../nbs/local/01_checkpoint.ipynb #de3fab65
+_DTYPES = dict(auto='auto', float32='float32', fp32='float32', float16='float16', fp16='float16', half='float16',
+               bfloat16='bfloat16', bf16='bfloat16')
+
+def _parse_dtype(name: Union[str, torch.dtype]) -> Union[Literal['auto'], torch.dtype]:
+    "'auto' or a torch dtype"
+    import torch
+    if isinstance(name, torch.dtype): name = str(name).removeprefix('torch.')
+    if name not in _DTYPES: raise ModelError(f"dtype {name!r} is unknown; use {', '.join(sorted(_DTYPES))}")
+    return 'auto' if name == 'auto' else getattr(torch, _DTYPES[name])
+
+# %% ../../nbs/local/01_checkpoint.ipynb #e100863b
+def _parse_device(name: Union[str, torch.device]) -> Union[Literal['auto'], torch.device]:
+    "'auto' or a torch device that this machine has"
+    import torch
+    if name == 'auto': return 'auto'
+    try: device = torch.device(name)
+    except (RuntimeError, TypeError):
+        raise ModelError(f'device {name!r} is unknown; use cpu, cuda, cuda:0 or auto') from None
+    if device.type == 'cuda' and (device.index or 0) >= torch.cuda.device_count():
+        raise ModelError(f"device {name!r} is not there: PyTorch {torch.__version__} sees {torch.cuda.device_count()} "
+                         "CUDA devices; use device='cpu', or install a PyTorch build for your GPU")
+    if device.type == 'mps' and not torch.backends.mps.is_available():
+        raise ModelError(f"device {name!r} is not there; use device='cpu'")
+    return device
+
 # %% ../../nbs/local/01_checkpoint.ipynb #6a1f0b30
 @cache
 def processor_name() -> str:
@@ -390,11 +309,95 @@ def suited_dtype(
     slow = stored['F16'] * (str(device) == 'cpu') + stored['BF16'] * (not computes_bfloat16(str(device)))
     return torch.float32 if slow > stored.total() / 2 else 'auto'
 
+# %% ../../nbs/local/01_checkpoint.ipynb #73642535
+# stay precise
+_VISION_PARTS = 'visual', 'vision_tower', 'vision_model', 'multi_modal_projector', 'connector', 'aligner'
+
+def _quantization_config(load_in_8bit: bool, load_in_4bit: bool, dtype: Union[Literal['auto'], torch.dtype]):
+    "The `BitsAndBytesConfig` asked for, or None; both at once, or no bitsandbytes, raises `ModelError`"
+    if not (load_in_8bit or load_in_4bit): return None
+    if load_in_8bit and load_in_4bit: raise ModelError('load_in_8bit and load_in_4bit exclude each other; choose one')
+    need('a model in 8 or 4 bits', 'bitsandbytes')
+    import torch
+    from transformers import BitsAndBytesConfig
+    precise = [*(f'model.{name}' for name in _VISION_PARTS), 'lm_head']
+    if load_in_8bit: return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=precise)
+    return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4', bnb_4bit_use_double_quant=True,
+                              bnb_4bit_compute_dtype=torch.bfloat16 if dtype == 'auto' else dtype,
+                              llm_int8_skip_modules=precise)
+
+# %% ../../nbs/local/01_checkpoint.ipynb #b9a08d1d
+_CAST = 'MatMul8bitLt: inputs will be cast'
+
+def _is_no_cast(note: logging.LogRecord) -> bool: return not note.getMessage().startswith(_CAST)
+
+@cache
+def _silence_layers():
+    "Leave out what bitsandbytes says of each layer, as a log or as a warning"
+    logging.getLogger('bitsandbytes.autograd._functions').addFilter(_is_no_cast)
+    warnings.filterwarnings('ignore', message=_CAST)
+
+@contextmanager
+def _silence_transformers() -> Iterator[None]:
+    "Transformers without bars and warnings, as long as this lasts"
+    from transformers.utils import logging as shown
+    bars, level = shown.is_progress_bar_enabled(), shown.get_verbosity()
+    shown.disable_progress_bar()
+    shown.set_verbosity_error()
+    try: yield
+    finally:
+        shown.set_verbosity(level)
+        if bars: shown.enable_progress_bar()
+
+# %% ../../nbs/local/01_checkpoint.ipynb #2129b416
+_WRONG = dict(missing_keys='missing', unexpected_keys='unexpected', mismatched_keys='of another shape')
+
+def _list_some(names: list[str], most: int = 3) -> str:
+    "The first of some names, and how many more there are"
+    return ', '.join(names[:most]) + (f' and {len(names) - most:,} more' if names[most:] else '')
+
+def _describe_wrong_tensors(
+    found: Mapping[str, Any] # what transformers says of loading: missing, unexpected and mismatched keys
+) -> str:                    # such as 'missing: a, b and 3 more'; '' if nothing is wrong
+    "What is wrong with the tensors of a checkpoint, by name."
+    names = {k: sorted(str(key if isinstance(key, str) else key[0]) for key in found.get(k, ())) for k in _WRONG}
+    return '; '.join(f'{word}: {_list_some(names[k])}' for k, word in _WRONG.items() if names[k])
+
+# %% ../../nbs/local/01_checkpoint.ipynb #a40a4577
+def _has_odd_numbers(tensor: torch.Tensor) -> bool:
+    "Does it hold NaN or infinity? Packed tensors, of less than 16 bits, and those elsewhere are not looked at"
+    if tensor.is_meta or not tensor.numel(): return False
+    if not tensor.is_floating_point() or tensor.element_size() < 2: return False
+    return not all(bool(end.isfinite()) for end in tensor.detach().aminmax())
+
+def _describe_odd_tensors(
+    tensors: Iterable[tuple[str, torch.Tensor]] # of a model, by name
+) -> str:                                       # such as 'NaN or infinity in: a, b and 3 more'; '' if there is none
+    "Which tensors hold NaN or infinity, by name."
+    odd = [name for name, tensor in tensors if _has_odd_numbers(tensor)]
+    return f'NaN or infinity in: {_list_some(odd)}' if odd else ''
+
+# %% ../../nbs/local/01_checkpoint.ipynb #9179cf95
+def whole_model(
+    kind: Any,    # a class of transformers that has `from_pretrained`
+    folder: Path, # of the checkpoint
+    **kwargs      # for `from_pretrained`
+) -> Any:         # the model
+    "A model from disk with every tensor it needs; raises `ModelError` that names those that are wrong."
+    with _silence_transformers():
+        model, found = kind.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, output_loading_info=True,
+            ignore_mismatched_sizes=True, **kwargs)
+    wrong = _describe_wrong_tensors(found) or _describe_odd_tensors(model.named_parameters())
+    if wrong: raise ModelError(f'the tensors of its weights are not those of the model: {wrong}')
+    return model
+
 # %% ../../nbs/local/01_checkpoint.ipynb #31106987
-def _from_disk(folder: Path, **kwargs) -> tuple[Any, Any]:
+def _load_from_disk(folder: Path, **kwargs) -> tuple[Any, Any]:
     "Model and processor, as transformers loads them"
     from transformers import AutoModelForImageTextToText, AutoProcessor
-    with _quiet(): processor = AutoProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    with _silence_transformers():
+        processor = AutoProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     return whole_model(AutoModelForImageTextToText, folder, **kwargs), processor
 
 # %% ../../nbs/local/01_checkpoint.ipynb #5f8a055a
@@ -408,13 +411,13 @@ def load_model(
     kinds: Container[str] = QWEN               # architectures that will do
 ) -> tuple[Any, Any]:                          # model and processor of transformers
     "Load from disk alone; whatever goes wrong raises `ModelError`, what would not fit into memory before loading."
-    folder, where, numbers = check_model_path(model_path, get, kinds), _device(device), _dtype(dtype)
+    folder, where, numbers = check_model_path(model_path, get, kinds), _parse_device(device), _parse_dtype(dtype)
     if numbers == 'auto': numbers = suited_dtype(folder, where)
     _check_room(folder, where, numbers, 8 if load_in_8bit else 4 if load_in_4bit else None)
     quant = _quantization_config(load_in_8bit, load_in_4bit, numbers)
     place = dict(device_map='auto' if where == 'auto' else {'': where}) if quant or where == 'auto' else {}
-    if quant: _hush_layers()
-    try: model, processor = _from_disk(folder, dtype=numbers, quantization_config=quant, **place)
+    if quant: _silence_layers()
+    try: model, processor = _load_from_disk(folder, dtype=numbers, quantization_config=quant, **place)
     except Exception as e:
         reason = ' '.join(str(e).split())[:800 if isinstance(e, ModelError) else 200]
         raise ModelError(f'{model_path}: cannot be loaded ({reason}); {get.format(model_path)}') from e

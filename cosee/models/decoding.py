@@ -44,25 +44,25 @@ class Sampling:
 
     def __post_init__(self):
         object.__setattr__(self, 'stop', self.stops if self.stop else ())
-        _check(self)
+        _check_settings(self)
 
 # %% ../../nbs/local/08_decoding.ipynb #00daead1
-def _number(x: object) -> bool:
+def _is_number(x: object) -> bool:
     return isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) < math.inf
 
-def _whole(x: object) -> bool: return isinstance(x, int) and not isinstance(x, bool)
+def _is_whole(x: object) -> bool: return isinstance(x, int) and not isinstance(x, bool)
 
 _LIMITS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    ('max_new_tokens', lambda v: _whole(v) and v >= 1, 'a whole number from 1'),
-    ('temperature', lambda v: _number(v) and v >= 0, 'a number from 0 (greedy)'),
-    ('top_p', lambda v: _number(v) and 0 < v <= 1, 'above 0 and at most 1 (off)'),
-    ('top_k', lambda v: _whole(v) and v >= 0, 'a whole number from 0 (off)'),
-    ('repetition_penalty', lambda v: _number(v) and v > 0, 'above 0; 1 is off'),
-    ('presence_penalty', _number, 'a number; 0 is off'),
-    ('seed', lambda v: v is None or _whole(v) and 0 <= v < 2**63, 'a whole number from 0, or None'),
+    ('max_new_tokens', lambda v: _is_whole(v) and v >= 1, 'a whole number from 1'),
+    ('temperature', lambda v: _is_number(v) and v >= 0, 'a number from 0 (greedy)'),
+    ('top_p', lambda v: _is_number(v) and 0 < v <= 1, 'above 0 and at most 1 (off)'),
+    ('top_k', lambda v: _is_whole(v) and v >= 0, 'a whole number from 0 (off)'),
+    ('repetition_penalty', lambda v: _is_number(v) and v > 0, 'above 0; 1 is off'),
+    ('presence_penalty', _is_number, 'a number; 0 is off'),
+    ('seed', lambda v: v is None or _is_whole(v) and 0 <= v < 2**63, 'a whole number from 0, or None'),
     ('stop', lambda v: all(isinstance(s, str) and s for s in v), 'a string or a list of strings that are not empty'))
 
-def _check(s: Sampling):
+def _check_settings(s: Sampling):
     for name, fits, want in _LIMITS:
         if not fits(getattr(s, name)): raise ValueError(f'{name} must be {want}, not {getattr(s, name)!r}')
 
@@ -83,7 +83,7 @@ class PresencePenalty:
 # %% ../../nbs/local/08_decoding.ipynb #de98c7cf
 LogitsProcessor = Callable[[Any, Any], Any]   # (tokens, scores) -> scores, as transformers has them
 
-def _processors(s: Sampling, prompt_length: int) -> list[LogitsProcessor]:
+def _make_processors(s: Sampling, prompt_length: int) -> list[LogitsProcessor]:
     "Steps 2, 3 and 5 of the order; those that are off are left out"
     from transformers import (RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopKLogitsWarper,
                               TopPLogitsWarper)
@@ -144,13 +144,13 @@ class DecodingRow:
     def __post_init__(self):
         needed = 'stop strings' if self.s.stops else 'the end of a draft' if self.draft else ''
         if needed and self.decode is None: raise ValueError(f'{needed} can only be found with `decode`')
-        self._begin()
+        self._prepare()
 
-    def _begin(self):
+    def _prepare(self):
         import torch
         self.pending = list(self.prompt[self.start + self.suffix:])  # tokens that the model has not seen
         self.at = self.suffix                                        # slot of the first of them
-        self.steps = _processors(self.s, len(self.prompt))
+        self.steps = _make_processors(self.s, len(self.prompt))
         self.source = None if self.s.greedy else generator(self.s.seed)
         self.ids = torch.tensor(self.prompt) if self.steps else None
         self.later, self.state = (self.state, None) if self.draft else (None, self.state)   # grammar behind a draft
@@ -168,7 +168,7 @@ class DecodingRow:
             if not self.draft and (t in self.ends or self._has_stop_string()): self.finish = 'stop'
             if self.finish: return
         if self.ids is not None: self.ids = torch.cat([self.ids, self.ids.new_tensor(tokens)])
-        if self.draft: return self._think(self.draft)
+        if self.draft: return self._end_draft(self.draft)
         if self.state is not None and self.state.done: self.finish = 'length' if self.state.closed else 'stop'
         elif not self.room: self.finish = 'length'
 
@@ -176,7 +176,7 @@ class DecodingRow:
         "Does a stop string stand in the output?"
         return self.decode is not None and any(x in self.decode(self.out[self.said:]) for x in self.s.stops)
 
-    def _think(self, draft: Thinking):
+    def _end_draft(self, draft: Thinking):
         "Go over to the reply, if the draft is at its end"
         import torch
         more = draft.ended(self.out, cast(Any, self.decode))
@@ -227,7 +227,7 @@ def _mask_tokens(logits: torch.Tensor, tokens: set[int]) -> torch.Tensor:
                                              device=logits.device), -math.inf)
 
 # %% ../../nbs/local/08_decoding.ipynb #46a877ed
-class _Begins(Protocol):
+class _Prefix(Protocol):
     "What rows continue."
     @property
     def length(self) -> int: ...   # tokens
@@ -235,7 +235,7 @@ class _Begins(Protocol):
 class Continuation(Protocol):
     "Rows of tokens behind one beginning."
     @property
-    def prefix(self) -> _Begins: ...
+    def prefix(self) -> _Prefix: ...
     def advance(self, model, tokens: list[list[int]], starts: list[int], keep: int = 1) -> torch.Tensor:
         "Continue every row by its tokens, the first of them so far behind the beginning; logits of the last `keep`."
         ...
@@ -272,7 +272,7 @@ class Text:
         end, best = context[-_BACK:], (0., -1)
         for at in itertools.islice(reversed(self.places.get(end[-1], ())), _NEAR + 1):
             if at + 1 == len(self.tokens): continue
-            score = _likeness(self.tokens[max(0, at + 1 - _BACK):at + 1], end)
+            score = _compare_ends(self.tokens[max(0, at + 1 - _BACK):at + 1], end)
             if score > best[0]: best = score, self.tokens[at + 1]
             if score == len(end): break
         return best if best[0] else None
@@ -280,7 +280,7 @@ class Text:
 # %% ../../nbs/local/08_decoding.ipynb #7887bb9a
 _NEAR, _BACK = 16, 16   # places that are compared, tokens at each
 
-def _likeness(a: Sequence[int], b: Sequence[int]) -> float:
+def _compare_ends(a: Sequence[int], b: Sequence[int]) -> float:
     "How far two texts agree, from their ends backwards"
     score, weight = 0., 1.
     for x, y in zip(reversed(a), reversed(b), strict=False):
@@ -298,7 +298,7 @@ class Guess(NamedTuple):
     kind: Kind
 
 # %% ../../nbs/local/08_decoding.ipynb #ee841423
-def _kind(source: str, likeness: float) -> Kind:
+def _kind_of_guess(source: str, likeness: float) -> Kind:
     "In steps of a factor of 1.4, up to sixteen"
     return source, int(2 * math.log2(likeness))
 
@@ -323,7 +323,7 @@ class Guesser:
     def guesses(self) -> list[Guess]:
         "A token from each text that has one."
         found = ('own', self.own.find(self.own.tokens)), ('replies', self.replies.find(self.written))
-        return [Guess(at[1], _kind(name, at[0])) for name, at in found if at and at[1] != _START]
+        return [Guess(at[1], _kind_of_guess(name, at[0])) for name, at in found if at and at[1] != _START]
 
 # %% ../../nbs/local/08_decoding.ipynb #cfb10661
 class Pace:
@@ -390,15 +390,15 @@ class Lookup:
 
     def __repr__(self) -> str: return f'Lookup({self.accepted:,} of {self.guessed:,} guesses came true)'
 
-    def _count(self, kind: Kind) -> tuple[float, float]:
+    def _count_of_kind(self, kind: Kind) -> tuple[float, float]:
         return self.counts.get(kind) or (1., 4. if kind[1] < 2 else 2.)
 
     def chance(self, guess: Guess) -> float:
         "That a guess comes true."
-        true, tries = self._count(guess.kind)
+        true, tries = self._count_of_kind(guess.kind)
         return true / tries
 
-    def _guess(self, guesser: Guesser, ahead: Optional[Foresight], ends: set[int]) -> Optional[Guess]:
+    def _choose_guess(self, guesser: Guesser, ahead: Optional[Foresight], ends: set[int]) -> Optional[Guess]:
         "The best guess of the next token, of those that are possible"
         found = [g for g in guesser.guesses() if g.token not in ends and (ahead is None or ahead.allows(g.token))]
         return max(found, key=self.chance, default=None)
@@ -412,7 +412,7 @@ class Lookup:
         guesser.add(row.out[len(guesser.written) - 1:])
         ahead = row.state.foresight(row.fast_forward) if row.state else None
         draft, chance = Draft(len(row.out)), 1.
-        while len(draft.tokens) < most and (guess := self._guess(guesser, ahead, row.ends)):
+        while len(draft.tokens) < most and (guess := self._choose_guess(guesser, ahead, row.ends)):
             draft.guesses.append((len(draft.tokens), guess))
             chance *= self.chance(guess)
             fixed = ahead.take(guess.token) if ahead else []
@@ -456,7 +456,7 @@ class Lookup:
             self.guessed += sum(at < len(d.tokens) for at, _ in d.guesses)
             for at, guess in d.guesses:
                 if d.start + at >= len(row.out): break
-                true, (before, tries) = row.out[d.start + at] == guess.token, self._count(guess.kind)
+                true, (before, tries) = row.out[d.start + at] == guess.token, self._count_of_kind(guess.kind)
                 self.counts[guess.kind] = .98 * before + true, .98 * tries + 1
                 self.accepted += true and at < len(d.tokens)
                 if not true: break
@@ -477,7 +477,7 @@ def _forward(model, cache: Continuation, rows: list[DecodingRow], drafts: list[D
     for r in rows: r.at, r.pending = r.at + len(r.pending), []
     return logits
 
-def _further(model, cache: Continuation, rows: list[DecodingRow], lookup: Optional[Lookup]):
+def _write_further(model, cache: Continuation, rows: list[DecodingRow], lookup: Optional[Lookup]):
     "Write on in every row, by one forward pass"
     drafts = lookup.drafts(rows) if lookup else [Draft()] * len(rows)
     width = max(len(r.pending) + len(d.tokens) for r, d in zip(rows, drafts, strict=True))
@@ -486,7 +486,7 @@ def _further(model, cache: Continuation, rows: list[DecodingRow], lookup: Option
     for row, scores, d in zip(rows, logits, drafts, strict=True): row.follow(scores[-len(d.tokens) - 1:], d.tokens)
     if lookup: lookup.learn(rows, drafts)
 
-def _part(model, cache: Continuation, rows: list[DecodingRow]) -> int:
+def _share_head(model, cache: Continuation, rows: list[DecodingRow]) -> int:
     "Compute the head that all rows share and give each its copy; returns how many tokens that were"
     from cosee.models.prompts import shared_length
     first, most = rows[0], min(min(len(r.prompt) - r.start - r.at, len(r.pending) - 1) for r in rows)
@@ -509,9 +509,9 @@ def write(
     "Decode all rows to their ends; a row whose schema left no choice is at its end already."
     from cosee.models.backends import to_be_cut
     live = [r for r in rows if not r.finish]
-    passes = int(bool(live) and _part(model, cache, live) > 0)
+    passes = int(bool(live) and _share_head(model, cache, live) > 0)
     while live and not to_be_cut():
-        _further(model, cache, live, lookup)
+        _write_further(model, cache, live, lookup)
         if prefilled: prefilled(cache, live)
         passes, prefilled = passes + 1, None
         going = [i for i, r in enumerate(live) if not r.finish]

@@ -24,7 +24,7 @@ class _PatchProduct(torch.nn.Conv3d):
         if input.shape[2:] != self.kernel_size: return super().forward(input)
         return F.linear(input.flatten(1), self.weight.flatten(1), self.bias)[..., None, None, None]
 
-def _cuts_patches(layer: torch.nn.Module) -> bool:
+def _is_patch_product(layer: torch.nn.Module) -> bool:
     "Is it a convolution over patches that do not overlap?"
     return type(layer) is torch.nn.Conv3d and layer.kernel_size == layer.stride and layer.groups == 1 and (
         layer.padding == (0, 0, 0))
@@ -41,7 +41,7 @@ def _prefers_onednn() -> bool:
     "Is oneDNN faster than what PyTorch takes by itself on this processor?"
     return torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available() and 'AMD' in processor_name()
 
-def _is_single(layer: torch.nn.Module) -> bool:
+def _is_single_precision(layer: torch.nn.Module) -> bool:
     "Is it a linear layer in single precision on the processor?"
     if type(layer) is not torch.nn.Linear: return False
     return layer.weight.dtype == torch.float32 and layer.weight.device.type == 'cpu'
@@ -52,15 +52,15 @@ def use_fast_products(
 ):
     "Multiply in its layers by what is faster here, from now on, with the same weights."
     for layer in model.modules():
-        if _cuts_patches(layer): layer.__class__ = _PatchProduct
-        elif _prefers_onednn() and _is_single(layer): layer.__class__ = _OneDnnLinear
+        if _is_patch_product(layer): layer.__class__ = _PatchProduct
+        elif _prefers_onednn() and _is_single_precision(layer): layer.__class__ = _OneDnnLinear
 
 # %% ../../nbs/local/06_fast_layers.ipynb #02cd8c78
 KeyValues = tuple[Tensor, Tensor]   # of one layer, shapes (rows, heads, tokens, size)
 Layers = list[KeyValues]            # of each layer of the model
 Parts = tuple[Tensor, Tensor]   # attention, and the log of the sum of exponentials, (rows, heads, queries, 1)
 
-def _plain_parts(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor] = None) -> Parts:
+def _compute_parts(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor] = None) -> Parts:
     "Attention and the log of the sum of exponentials, in plain operations; queries are scaled, `mask` is added"
     few = query.shape[2] <= 4   # then keys from the left are read faster
     scores = (key @ query.mT).mT.contiguous() if few else query @ key.mT
@@ -76,11 +76,11 @@ def blockwise_parts(
     value: Tensor, # like `key`
     mask: Optional[Tensor] = None # is added to the scores; shape (rows or 1, 1, queries, keys)
 ) -> Parts:
-    "`_plain_parts` by blocks of queries, so that the scores of one block fit into some hundred megabytes."
+    "`_compute_parts` by blocks of queries, so that the scores of one block fit into some hundred megabytes."
     block = max(1, 2 ** 25 // (query[:, :, 0, 0].numel() * key.shape[2]))
     queries = query.split(block, 2)
     masks = [None] * len(queries) if mask is None else mask.split(block, 2)
-    parts = [_plain_parts(q, key, value, m) for q, m in zip(queries, masks, strict=True)]
+    parts = [_compute_parts(q, key, value, m) for q, m in zip(queries, masks, strict=True)]
     return torch.cat([out for out, _ in parts], 2), torch.cat([lse for _, lse in parts], 2)
 
 # %% ../../nbs/local/06_fast_layers.ipynb #c18175cb
@@ -93,12 +93,12 @@ def attention_parts(
     "Attention over a part of the keys, in a form that can be merged."
     fused = getattr(torch.ops.aten, '_scaled_dot_product_flash_attention_for_cpu', None)
     if query.device.type != 'cpu' or fused is None: return blockwise_parts(query, key, value, mask)
-    if query.shape[2] <= 4 and query.dtype == torch.float32: return _plain_parts(query, key, value, mask)
+    if query.shape[2] <= 4 and query.dtype == torch.float32: return _compute_parts(query, key, value, mask)
     out, lse = fused(query, key, value, attn_mask=mask, scale=1.)
     return out.float(), lse[..., None].float()
 
 # %% ../../nbs/local/06_fast_layers.ipynb #f12782c4
-def _by_one_softmax(query: Tensor, key: Tensor, value: Tensor, prefix: KeyValues, mask: Optional[Tensor]) -> Tensor:
+def _attend_at_once(query: Tensor, key: Tensor, value: Tensor, prefix: KeyValues, mask: Optional[Tensor]) -> Tensor:
     "Attention of a few queries of one row over prefix and suffix, without parts; shapes as in `shared_attention`"
     own = key @ query.mT
     if mask is not None: own = own + mask.mT
@@ -121,7 +121,7 @@ def shared_attention(
     group = query.shape[1] // heads
     if mask is not None: mask = mask.expand(-1, -1, group, -1) if mask.shape[2] == 1 else mask.repeat(1, 1, group, 1)
     if rows == 1 and packed.shape[2] <= 4 and packed.dtype == torch.float32:
-        return _by_one_softmax(packed, key, value, prefix, mask).view(query.shape).transpose(1, 2)
+        return _attend_at_once(packed, key, value, prefix, mask).view(query.shape).transpose(1, 2)
     out, lse = attention_parts(packed, key, value, mask)
     if prefix[0].shape[2]:
         parts = attention_parts(packed.transpose(0, 1).reshape(1, heads, -1, size), *prefix)
@@ -132,7 +132,7 @@ def shared_attention(
 # %% ../../nbs/local/06_fast_layers.ipynb #95e0d76b
 ATTENTION = 'cosee_prefix'  # its name in transformers
 
-def _prefix_attention(module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
+def _attend(module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
                       scaling: Optional[float] = None, prefix_cache: Any = None, **kwargs):
     "An attention function of transformers: `shared_attention` where a `PrefixCache` is at work, else sdpa"
     if prefix_cache is None:
@@ -140,5 +140,5 @@ def _prefix_attention(module, query: Tensor, key: Tensor, value: Tensor, attenti
     prefix = prefix_cache.prefix.layers[module.layer_idx]
     return shared_attention(query, key, value, prefix, attention_mask, scaling or query.shape[-1] ** -.5), None
 
-AttentionInterface.register(ATTENTION, _prefix_attention)
+AttentionInterface.register(ATTENTION, _attend)
 AttentionMaskInterface.register(ATTENTION, sdpa_mask)

@@ -124,7 +124,7 @@ class GgufClient(VLMClient):
         "How many tokens a text has."
         return len(self._post('/tokenize', dict(content=text))['tokens'])
 
-    def _told(self, messages: Sequence[Message], params: Params) -> tuple[list[Told], list[Page]]:
+    def _render_chat(self, messages: Sequence[Message], params: Params) -> tuple[list[Told], list[Page]]:
         "What the template is given, and the pages with the sizes in which the model sees them"
         blocks = [b for m in messages for b in checked_blocks(m) if b['type'] == 'image']
         if blocks and self.projector is None:
@@ -132,7 +132,7 @@ class GgufClient(VLMClient):
                                 '(--client text) gives it the text of pages')
         least, most = (params.get(n) or getattr(self, n) for n in ('min_pixels', 'max_pixels'))
         pages = [page_image(b, min(least, most), most) for b in blocks]
-        return [_told(m, self._steering) for m in template_messages(messages, self.page_labels)], pages
+        return [_defuse_message(m, self._steering) for m in template_messages(messages, self.page_labels)], pages
 
     def _apply_template(self, told: list[Told]) -> str:
         "Messages in the model's template"
@@ -142,7 +142,7 @@ class GgufClient(VLMClient):
         messages: list[Message] # chat messages
     ) -> str:
         "What the model reads: the messages in its own template; raises ImagesRefused where it cannot see a page."
-        return self._apply_template(self._told(messages, {})[0])
+        return self._apply_template(self._render_chat(messages, {})[0])
 
     def _tokens(self, text: str, first: bool = False) -> list[int]:
         "The tokens of a piece of a prompt; of short ones, such as stand between pages, they are kept"
@@ -167,7 +167,7 @@ class GgufClient(VLMClient):
     ) -> Usage:          # prompt tokens, exact
         "What the prompt costs, counted without running the model or scaling a page."
         messages, _, settings = self.render(request)
-        return _usage(self._ids(*self._told(messages, settings)))
+        return _usage(self._ids(*self._render_chat(messages, settings)))
 
     def _settings(self, params: Params) -> Params:
         "Sampling of a call in the engine's words"
@@ -209,7 +209,7 @@ class GgufClient(VLMClient):
     def _reply(self, messages: list[Message], schema: Optional[Schema], over: Callable[[], bool],
                **params) -> tuple[Reply, list[int]]:
         "What the engine writes and counts, and the tokens that it read"
-        told, pages = self._told(messages, params)
+        told, pages = self._render_chat(messages, params)
         ids, heard = self._ids(told, pages), _Listener(over)
         body = self._body(told, schema, params, len(ids))
         if pages:
@@ -266,7 +266,7 @@ def _break_tokens(text: str, steering: re.Pattern[str]) -> str:
     while steering.search(text): text = steering.sub(lambda m: f'{m[0][0]} {m[0][1:]}', text)
     return text
 
-def _told(message: dict[str, Any], steering: re.Pattern[str]) -> Told:
+def _defuse_message(message: dict[str, Any], steering: re.Pattern[str]) -> Told:
     "A message of `template_messages` as the engine takes it: texts that follow each other are one"
     parts = []
     for kind, blocks in groupby(message['content'], lambda b: b['type']):
@@ -356,12 +356,12 @@ class _Listener:
 
     def __call__(self, chunk: Any) -> bool:
         try:
-            self._take(chunk if isinstance(chunk, dict) else json.loads(chunk))
+            self._take_chunk(chunk if isinstance(chunk, dict) else json.loads(chunk))
             self.cut = self.over()
         except BaseException as e: self.raised = e
         return self.cut or self.raised is not None
 
-    def _take(self, chunk: dict[str, Any]):
+    def _take_chunk(self, chunk: dict[str, Any]):
         if 'error' in chunk: raise ServerError(str(chunk['error'].get('message', chunk['error'])))
         self.usage = chunk.get('usage') or self.usage
         for choice in chunk.get('choices', ()):

@@ -63,7 +63,7 @@ _SIZES = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 2
           16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 20: (32, 18), 21: (256, 110), 22: (256, 82),
           23: (256, 136), 24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8), 28: (1, 8), 29: (256, 56), 30: (1, 2)}
 
-def _tensor(source: _Bytes) -> tuple[int, int]:
+def _read_tensor(source: _Bytes) -> tuple[int, int]:
     "Where the next tensor of the header ends, counted from where tensors begin, and its numbers"
     source.text()
     sides = [source.one('Q') for _ in range(min(8, source.one('I')))]
@@ -71,11 +71,11 @@ def _tensor(source: _Bytes) -> tuple[int, int]:
     return source.one('Q') + math.prod(sides) // per * size, math.prod(sides)
 
 # %% ../../nbs/models/17_gguf_file.ipynb #f17a0007
-_UNKNOWN, _CONTROL, _ADDED = 2, 3, 4   # kinds of tokens that the engine finds in any text
+_NORMAL, _UNKNOWN, _CONTROL, _ADDED, _UNUSED = 1, 2, 3, 4, 5   # kinds of tokens
 _MARKUP = re.compile(r'[<\[].+[>\]]')   # what an added token looks like that a template writes
 _TOKENS, _KINDS = 'tokenizer.ggml.tokens', 'tokenizer.ggml.token_type'
 
-def _control(source: _Bytes, places: dict[str, int], template: str) -> Iterator[str]:
+def _read_control_tokens(source: _Bytes, places: dict[str, int], template: str) -> Iterator[str]:
     "Tokens that steer the model: control tokens, and added ones that the template of chats writes"
     if not {_TOKENS, _KINDS} <= places.keys(): return
     source.at = places[_KINDS]
@@ -135,7 +135,7 @@ class GgufHeader:
         return 2 * self.number('block_count') * heads * sum(map(self.number, sides))
 
 # %% ../../nbs/models/17_gguf_file.ipynb #567c85c2
-def _header(path: Path, data: Any) -> GgufHeader:
+def _read_header(path: Path, data: Any) -> GgufHeader:
     source = _Bytes(data)
     version, tensors, count = source.one('I'), source.one('Q'), source.one('Q')
     if version not in (2, 3): raise GgufError(f'{path.name}: GGUF version {version}; 2 and 3 can be read')
@@ -146,18 +146,18 @@ def _header(path: Path, data: Any) -> GgufHeader:
         places[name], fields[name] = source.at, source.value(kind)
     end = parameters = 0
     for _ in range(tensors):
-        ends, numbers = _tensor(source)
+        ends, numbers = _read_tensor(source)
         end, parameters = max(end, ends), parameters + numbers
     said = fields.get('general.alignment')
     step = said if isinstance(said, int) and said > 0 else 32
     needed = -(-source.at // step) * step + end
-    control = tuple(_control(source, places, str(fields.get('tokenizer.chat_template'))))
+    control = tuple(_read_control_tokens(source, places, str(fields.get('tokenizer.chat_template'))))
     return GgufHeader(str(path), len(data), needed, parameters, fields, control)
 
 # %% ../../nbs/models/17_gguf_file.ipynb #83d533e8
 _SAFETENSORS = 'safetensors are for --client qwen, and for servers such as vLLM'
 
-def _instead(folder: Path) -> str:
+def _advise_on_folder(folder: Path) -> str:
     "What to do with a folder where a file is wanted"
     names = sorted(p.name for p in folder.iterdir() if p.suffix in ('.gguf', '.safetensors'))
     found = next((n for n in names if n.endswith('.gguf')), '')
@@ -169,7 +169,7 @@ def read_gguf(
 ) -> GgufHeader:
     "The header of a GGUF file; raises GgufError where it is none, or is cut off, and OSError where it cannot be read."
     path = Path(path)
-    if path.is_dir(): raise GgufError(f'{path} is a directory{_instead(path)}')
+    if path.is_dir(): raise GgufError(f'{path} is a directory{_advise_on_folder(path)}')
     if not path.exists(): raise GgufError(f'there is no file {path}')
     with open(path, 'rb') as file:
         start = file.read(4)
@@ -177,7 +177,7 @@ def read_gguf(
             said = f'it begins with {start!r}, not with GGUF'
             raise GgufError(f'{path.name} is no GGUF file: {_SAFETENSORS if path.suffix == ".safetensors" else said}')
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            try: found = _header(path, data)
+            try: found = _read_header(path, data)
             except (struct.error, KeyError, OverflowError): found = None
             if found is None or found.needed > found.size:
                 raise GgufError(f'{path.name} is cut off or damaged: {len(data):,} bytes'
@@ -185,13 +185,13 @@ def read_gguf(
             return found
 
 # %% ../../nbs/models/17_gguf_file.ipynb #f17a0009
-def _name(header: GgufHeader) -> str: return Path(header.path).name
+def _file_name(header: GgufHeader) -> str: return Path(header.path).name
 
 def check_model(
     header: GgufHeader # of the file that is named as the model
 ):
     "Raise GgufError for a file that is no whole language model with a template for chats."
-    name = _name(header)
+    name = _file_name(header)
     if header.is_projector:
         raise GgufError(f'{name} is a projector and no language model: name it as mmproj, and the model as model_path')
     if re.search(r'-\d{5}-of-\d{5}$', Path(name).stem) or header.fields.get('split.count', 1) not in (0, 1):
@@ -209,7 +209,7 @@ def check_projector(
     model: GgufHeader      # of the language model
 ):
     "Raise GgufError for a projector that does not fit a model."
-    name, other = _name(projector), _name(model)
+    name, other = _file_name(projector), _file_name(model)
     if not projector.is_projector:
         raise GgufError(f'{name} is a language model ({projector.architecture}) and no projector: mmproj is the file '
                         'whose name mostly begins with mmproj')
@@ -233,14 +233,14 @@ def _is_projector(path: Path) -> bool:
     except OSError: return False
     return start[:4] == b'GGUF' and b'general.architecture\x08\0\0\0\x04\0\0\0\0\0\0\0clip' in start
 
-def _fits(path: Path, model: GgufHeader) -> Optional[GgufHeader]:
+def _read_if_fitting(path: Path, model: GgufHeader) -> Optional[GgufHeader]:
     "The header of a projector of a model; None for another's. Raises GgufError for one that is cut off"
     header = read_gguf(path)
     try: check_projector(header, model)
     except GgufError: return None
     return header
 
-def _words(path: Union[str, Path]) -> set[str]: return {*re.split(r'[-_.]+', Path(path).stem.lower())}
+def _split_name(path: Union[str, Path]) -> set[str]: return {*re.split(r'[-_.]+', Path(path).stem.lower())}
 
 def find_projector(
     model: GgufHeader # of a language model
@@ -248,12 +248,12 @@ def find_projector(
     "The projector in the same folder; raises GgufError where several fit equally well, or one is cut off."
     if model.architecture not in _MODELS: return None
     beside = sorted(p for p in Path(model.path).parent.glob('*.gguf') if _is_projector(p))
-    fitting = [h for p in beside if (h := _fits(p, model))]
-    alike = [len(_words(h.path) & _words(model.path)) for h in fitting]
+    fitting = [h for p in beside if (h := _read_if_fitting(p, model))]
+    alike = [len(_split_name(h.path) & _split_name(model.path)) for h in fitting]
     best = [h for h, n in zip(fitting, alike, strict=True) if n == max(alike)]
     if len(best) > 1:
-        raise GgufError(f'{len(best)} projectors fit {_name(model)}; name one as mmproj: '
-                        + ', '.join(map(_name, best)))
+        raise GgufError(f'{len(best)} projectors fit {_file_name(model)}; name one as mmproj: '
+                        + ', '.join(map(_file_name, best)))
     return best[0] if best else None
 
 # %% ../../nbs/models/17_gguf_file.ipynb #f18a0008
@@ -279,7 +279,7 @@ def _gguf_name(name: str, deep: list[int]) -> str:
     layer = deep[int(number)] if 'deepstack' in where else number
     return f"{_LAYERS[where]}.{layer}.{_PARTS['.'.join(part)]}.{end}"
 
-def _tensors(folder: Path, deep: list[int]) -> Iterator[tuple[str, 'np.ndarray']]:
+def _read_checkpoint(folder: Path, deep: list[int]) -> Iterator[tuple[str, 'np.ndarray']]:
     "Names and numbers of a checkpoint"
     from safetensors import safe_open
     for path in sorted(folder.glob('*.safetensors')):
@@ -289,15 +289,15 @@ def _tensors(folder: Path, deep: list[int]) -> Iterator[tuple[str, 'np.ndarray']
                 if told != 'v.patch_embd.weight': yield told, numbers
                 else: yield from ((told, numbers[:, :, 0]), (f'{told}.1', numbers[:, :, 1]))
 
-def _kit() -> Any:
+def _import_gguf() -> Any:
     "The package gguf, which builders of CoSee have; raises ImportError"
     try: return import_module('gguf')
     except ImportError: raise ImportError('writing GGUF files needs gguf, which is not installed: pip install gguf') \
         from None
 
-def _add(writer: Any, name: str, numbers: 'np.ndarray', kind: Numbers):
+def _add_tensor(writer: Any, name: str, numbers: 'np.ndarray', kind: Numbers):
     "Matrices as `kind` wants them; what is small, and places, in full"
-    kit = _kit()
+    kit = _import_gguf()
     Kinds = kit.GGMLQuantizationType
     how = Kinds.F32 if numbers.ndim == 1 or name.startswith('v.position') else Kinds[kind]
     if how == Kinds.Q8_0 and (numbers.ndim > 2 or numbers.shape[-1] % 32): how = Kinds.F16
@@ -305,9 +305,8 @@ def _add(writer: Any, name: str, numbers: 'np.ndarray', kind: Numbers):
 
 # %% ../../nbs/models/17_gguf_file.ipynb #f18a000a
 _LONGEST = 1024             # bytes of a token
-_NORMAL, _CONTROL, _ADDED, _UNUSED = 1, 3, 4, 5
 
-def _phrases(vocab: dict[str, int]) -> dict[int, tuple[str, int]]:
+def _map_phrases(vocab: dict[str, int]) -> dict[int, tuple[str, int]]:
     "Tokens of a vocabulary without merges: what is longer than a letter, and no number, stands for itself"
     from cosee.models.testing import byte_letters
     byte = {letter: i for i, letter in enumerate(byte_letters())}
@@ -321,7 +320,7 @@ def _add_vocabulary(writer: Any, folder: Path, size: int):
     spec = json.loads((folder / 'tokenizer.json').read_text(encoding='utf-8'))
     template = (folder / 'chat_template.jinja').read_text(encoding='utf-8')
     vocab, merges = spec['model']['vocab'], [' '.join(pair) for pair in spec['model']['merges']]
-    tokens = {i: (text, _NORMAL) for text, i in vocab.items()} if merges else _phrases(vocab)
+    tokens = {i: (text, _NORMAL) for text, i in vocab.items()} if merges else _map_phrases(vocab)
     for added in spec['added_tokens']:
         text = said = added['content']
         if len(said.encode()) > _LONGEST:
@@ -379,7 +378,7 @@ def write_gguf_pair(
     sight: Numbers = 'F16'        # matrices of the projector
 ) -> tuple[Path, Path]:           # model and projector
     "Write a small Qwen3-VL as GGUF; raises ImportError where the package gguf is not installed."
-    writer_of = _kit().GGUFWriter
+    writer_of = _import_gguf().GGUFWriter
     source, folder = Path(checkpoint), Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     config = json.loads((source / 'config.json').read_text(encoding='utf-8'))
@@ -389,9 +388,9 @@ def write_gguf_pair(
     _add_text(model, config['text_config'], deep)
     _add_vocabulary(model, source, config['text_config']['vocab_size'])
     _add_vision(projector, config['vision_config'], deep)
-    for name, numbers in _tensors(source, deep):
+    for name, numbers in _read_checkpoint(source, deep):
         sees = name.startswith(('v.', 'mm.'))
-        _add(projector if sees else model, name, numbers, sight if sees else text)
+        _add_tensor(projector if sees else model, name, numbers, sight if sees else text)
     for writer in (model, projector):
         writer.write_header_to_file()
         writer.write_kv_data_to_file()

@@ -37,7 +37,7 @@ class OpenAIVLMClient(RemoteClient):
     def _connect(self) -> Any: return self._sdk().OpenAI(**self._connection())
     def _ask(self, body: dict[str, Any]) -> Any: return self.sdk.chat.completions.create(**body)
 
-    def _format(self, schema: Optional[Schema]) -> dict[str, Any]:
+    def _response_format(self, schema: Optional[Schema]) -> dict[str, Any]:
         "`response_format` of a request"
         how = self.backend.structured
         if schema is None or how == 'none': return {}
@@ -51,9 +51,9 @@ class OpenAIVLMClient(RemoteClient):
         b, extra = self.backend, ('top_k', 'repetition_penalty')
         s = {b.length_field if k == 'max_new_tokens' else k: v for k, v in settings.items() if k not in extra}
         more = {k: settings[k] for k in extra if b.extra_sampling and k in settings} | b.extra_body
-        messages = [dict(role=role, content=_content(role, parts)) for role, parts in turns]
+        messages = [dict(role=role, content=_openai_content(role, parts)) for role, parts in turns]
         if 'top_logprobs' in s: s['logprobs'] = True
-        body = dict(model=b.model, messages=messages, **s, **self._format(schema))
+        body = dict(model=b.model, messages=messages, **s, **self._response_format(schema))
         return {**body, 'extra_body': more} if more else body
 
     def _read(self, answer: Any, messages: list[Message], turns: list[Turn],
@@ -67,10 +67,11 @@ class OpenAIVLMClient(RemoteClient):
         reply = self._reply(message.content or refusal or '', finish, messages, turns,
                             schema if self.backend.structured == 'strict' else None, _openai_counts(answer.usage))
         thoughts = getattr(message, 'reasoning_content', None) or ''
-        return replace(reply, logprobs=_probable(choices[0]), thoughts=thoughts if isinstance(thoughts, str) else '')
+        if not isinstance(thoughts, str): thoughts = ''
+        return replace(reply, logprobs=_read_logprobs(choices[0]), thoughts=thoughts)
 
 # %% ../../nbs/models/02_providers.ipynb #f98853ed
-def _content(role: str, parts: list[Union[str, Encoded]]) -> Union[str, list[dict[str, Any]]]:
+def _openai_content(role: str, parts: list[Union[str, Encoded]]) -> Union[str, list[dict[str, Any]]]:
     "What a turn says: blocks of the user, text of everybody else"
     if role != 'user': return '\n\n'.join(map(str, parts))
     return [dict(type='text', text=p) if isinstance(p, str) else dict(type='image_url', image_url=dict(url=p.url))
@@ -79,17 +80,17 @@ def _content(role: str, parts: list[Union[str, Encoded]]) -> Union[str, list[dic
 # %% ../../nbs/models/02_providers.ipynb #4e1ef352
 _MOST_LOGPROBS = 20_000   # tokens of a reply whose probabilities are kept
 
-def _logprob(x: Any) -> float:
+def _check_logprob(x: Any) -> float:
     "The logarithm of a probability; raises ValueError where it cannot be one"
     if isinstance(x, bool) or not isinstance(x, (int, float)) or math.isnan(x): raise ValueError(f'{x!r}'[:40])
     return min(0., max(-9999., float(x)))
 
-def _probable(choice: Any) -> list[TokenLogprob]:
+def _read_logprobs(choice: Any) -> list[TokenLogprob]:
     "How probable the tokens of a reply were; none where a server does not say, or not in this form"
     try:
         told = getattr(getattr(choice, 'logprobs', None), 'content', None) or []
-        return [TokenLogprob(token=str(t.token), logprob=_logprob(t.logprob),
-                             top={str(o.token): _logprob(o.logprob) for o in t.top_logprobs or []})
+        return [TokenLogprob(token=str(t.token), logprob=_check_logprob(t.logprob),
+                             top={str(o.token): _check_logprob(o.logprob) for o in t.top_logprobs or []})
                 for t in told[:_MOST_LOGPROBS]]
     except (TypeError, AttributeError, ValueError, KeyError): return []
 
@@ -162,6 +163,10 @@ def _anthropic_counts(usage: Any) -> Counts:
     return Counts(prompt=fresh + cached + kept, cached=cached, written=written)
 
 # %% ../../nbs/models/02_providers.ipynb #01f67ddc
+_NAMED = dict(max_new_tokens='max_output_tokens', stop='stop_sequences')   # what Google calls settings
+_FINISH: dict[str, FinishReason] = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_UNSPECIFIED': 'stop',
+                                    'MAX_TOKENS': 'length'}
+
 class GoogleVLMClient(RemoteClient):
     "Gemini."
     kind, extra, host, ignores = 'google', 'google.genai', 'googleapis.com', ('repetition_penalty',)
@@ -181,7 +186,7 @@ class GoogleVLMClient(RemoteClient):
     def _request(self, turns: list[Turn], schema: Optional[Schema], settings: Params) -> dict[str, Any]:
         "The arguments of `generate_content`"
         from google.genai import types
-        contents = [types.Content(role='model' if role == 'assistant' else 'user', 
+        contents = [types.Content(role='model' if role == 'assistant' else 'user',
                                   parts=[_google_part(p) for p in parts])
                     for role, parts in turns if role != 'system']
         system: list[Any] = [str(p) for role, parts in turns if role == 'system' for p in parts]
@@ -210,10 +215,8 @@ def _google_part(part: Union[str, Encoded]) -> Any:
     if isinstance(part, str): return types.Part.from_text(text=part)
     return types.Part.from_bytes(data=base64.b64decode(part.data), mime_type=part.media_type)
 
-_NAMED = dict(max_new_tokens='max_output_tokens', stop='stop_sequences')   # what Google calls settings
-
 # %% ../../nbs/models/02_providers.ipynb #5473750f
-def _by_kind(details: Any, kind: str) -> Optional[int]:
+def _count_modality(details: Any, kind: str) -> Optional[int]:
     "Tokens of one modality, or None where they are not told apart"
     if not details or not isinstance(details, list): return None
     return sum(count_of(d, 'token_count') or 0 for d in details
@@ -225,8 +228,4 @@ def _google_counts(usage: Any) -> Counts:
     written = None if said is None and not thought else (said or 0) + thought
     return Counts(prompt=count_of(usage, 'prompt_token_count') or None, written=written,
                   cached=count_of(usage, 'cached_content_token_count'),
-                  images=_by_kind(getattr(usage, 'prompt_tokens_details', None), 'IMAGE'))
-
-# %% ../../nbs/models/02_providers.ipynb #17af5089
-_FINISH: dict[str, FinishReason] = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_UNSPECIFIED': 'stop',
-                                    'MAX_TOKENS': 'length'}
+                  images=_count_modality(getattr(usage, 'prompt_tokens_details', None), 'IMAGE'))

@@ -59,7 +59,7 @@ def _refuse_redirect(response: Any):
 MAX_BODY = 32 * 2**20   # bytes of an answer, unpacked
 _PACKED = ('gzip', 'x-gzip', 'deflate')
 
-def _unpack(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _unpack_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
     "Packed chunks as they were before, none larger than just over the bound"
     unpack = zlib.decompressobj(47)   # gzip or zlib, as the first bytes say
     try:
@@ -75,7 +75,7 @@ def bounded(
     "The bytes of a body; raises `BadBody` beyond `MAX_BODY` or where it cannot be unpacked, `TooLate` after `until`."
     packed, size = packed.strip().lower(), 0
     if packed not in ('', 'identity', *_PACKED): raise BadBody(f'the body of the answer is packed as {packed[:40]!r}')
-    for piece in _unpack(chunks) if packed in _PACKED else chunks:
+    for piece in _unpack_chunks(chunks) if packed in _PACKED else chunks:
         size += len(piece)
         if size > MAX_BODY: raise BadBody(f'the body of the answer is larger than {MAX_BODY:,} bytes')
         if time.monotonic() > until: raise TooLate('the answer came too slowly')
@@ -110,7 +110,7 @@ def within(
     return future.result()
 
 # %% ../../nbs/models/01_remote.ipynb #b8e759d5
-def _in_time(request: Any):
+def _limit_wait(request: Any):
     "Let a request wait no longer than to the deadline; raise `TooLate` behind it"
     left = _deadline.get().at - time.monotonic()
     if left <= 0: raise TooLate('the time of this call is over')
@@ -120,7 +120,7 @@ def _in_time(request: Any):
 # %% ../../nbs/models/01_remote.ipynb #7a836577
 SPENT = re.compile(r'insufficient_quota|credit balance|billing_(hard|not)|hard limit', re.I)   # in an answer of 429
 
-def _in_bounds(response: Any):
+def _bound_answer(response: Any):
     "Check where an answer leads, and read its body in bounds"
     _refuse_redirect(response)
     packed, source, until = response.headers.pop('content-encoding', ''), response.stream, _deadline.get().at
@@ -135,7 +135,7 @@ def _in_bounds(response: Any):
 
 def http_settings() -> dict[str, Any]:
     "Arguments of an SDK's HTTP client that hold each of its requests in bounds."
-    return dict(event_hooks=dict(request=[_in_time], response=[_in_bounds]),
+    return dict(event_hooks=dict(request=[_limit_wait], response=[_bound_answer]),
                 headers={'Accept-Encoding': 'gzip, deflate'})
 
 # %% ../../nbs/models/01_remote.ipynb #6b83097c
@@ -195,7 +195,7 @@ _BEYOND: dict[type[OutOfBounds], type[VLMClientError]] = {Elsewhere: RequestErro
                                                           TooLate: TimeoutError}
 
 # %% ../../nbs/models/01_remote.ipynb #7a1f335c
-def _wait(headers: Any) -> Optional[float]:
+def _read_retry_after(headers: Any) -> Optional[float]:
     "Seconds that the headers of an answer ask to wait, at least 0; None where they say nothing that can be read"
     try:
         if 'retry-after-ms' in headers: found = float(headers['retry-after-ms']) / 1000
@@ -215,7 +215,8 @@ def _translate_error(e: Union[Exception, OutOfBounds], name: str) -> Union[Excep
     if kinds & _UNREADABLE: return ResponseParseError(text, getattr(e, 'doc', '') or str(e))
     if status in (401, 403): return AuthenticationError(text)
     if status in (402, 429) and SPENT.search(str(e)): return QuotaError(text)
-    if status == 429: return RateLimitError(text, _wait(getattr(getattr(e, 'response', None), 'headers', None)))
+    headers = getattr(getattr(e, 'response', None), 'headers', None)
+    if status == 429: return RateLimitError(text, _read_retry_after(headers))
     if status in _REFUSING and _NO_IMAGES.search(str(e)): return ImagesRefused(f'{text} ({_BLIND})')
     if status in (400, 413, 422) and _TOO_LONG.search(str(e)): return ContextError(f'{text}; {_SHOW_FEWER}')
     if isinstance(status, int): return ServerError(text) if status >= 500 else RequestError(text)
@@ -239,7 +240,7 @@ def _find_refused_setting(e: VLMClientError, settings: Params, schema: Optional[
     if named == ['top_logprobs']: return 'top_logprobs'
     return named[0] if named and isinstance(e, RequestError) and _REFUSES.search(str(e)) else None
 
-def _why_empty(text: str, finish: str) -> str:
+def _explain_empty(text: str, finish: str) -> str:
     "Why a reply is of no use, '' for one that is"
     if finish == 'refusal': return f'the model refused, or its reply was filtered{f": {text[:200]}" if text else ""}'
     if text.strip() or finish != 'length': return ''
@@ -357,15 +358,15 @@ def unwrapped(
 # %% ../../nbs/models/01_remote.ipynb #c438f6d5
 _UNKNOWN_TO_STRICT = {'minLength', 'maxLength', 'minProperties', 'maxProperties', 'uniqueItems', 'default', 'title'}
 
-def _strict_ok(s: Any) -> bool:
+def _is_strict(s: Any) -> bool:
     "Can strict mode express `s`?"
-    if isinstance(s, list): return all(map(_strict_ok, s))
+    if isinstance(s, list): return all(map(_is_strict, s))
     if not isinstance(s, dict): return True
     if s.keys() & {'oneOf', 'allOf', 'patternProperties', 'not', 'if'}: return False
     kinds: list[Any] = s['type'] if isinstance(s.get('type'), list) else [s.get('type')]
     optional = {*s.get('required', ())} != {*s.get('properties', ())}
     if 'object' in kinds and (s.get('additionalProperties') is not False or optional): return False
-    return all(_strict_ok([*v.values()] if k in ('properties', '$defs') else v) for k, v in s.items())
+    return all(_is_strict([*v.values()] if k in ('properties', '$defs') else v) for k, v in s.items())
 
 # %% ../../nbs/models/01_remote.ipynb #553e0823
 def _drop_unknown_words(s: Any, names: bool = False) -> Any:
@@ -380,7 +381,7 @@ def strict_schema(
 ) -> tuple[Schema, bool]:    # schema for the request, can strict mode be asked for?
     "A schema in the form that OpenAI takes."
     outer = _drop_unknown_words(wrapped(schema))
-    return outer, _strict_ok(outer)
+    return outer, _is_strict(outer)
 
 # %% ../../nbs/models/01_remote.ipynb #d823ff12
 _SAMPLING = ('max_new_tokens', 'temperature', 'top_p', 'top_k', 'repetition_penalty', 'presence_penalty', 'seed',
@@ -549,7 +550,7 @@ class RemoteClient(VLMClient):
         if not isinstance(text, str): raise TypeError(f'its text is of type {type(text).__name__}')
         text = unwrapped(text, schema)
         return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', finish_reason=finish,
-                     error=_why_empty(text, finish), model=self.name,
+                     error=_explain_empty(text, finish), model=self.name,
                      usage=self._usage(text, messages, turns, counts))
 
     def _unusable(self, what: str, answer: Any) -> ResponseParseError:

@@ -52,19 +52,19 @@ class Numbers:
     ) -> Optional[list[int]]:      # None for what is no place
         "A place in thousandths."
         size = self.size(page)
-        shares = None if size is None else _to_unit_box(place, size)
+        shares = None if size is None else _to_unit_place(place, size)
         if shares is None: return None
         found = thousandths(shares)
         thin = len(found) == 4 and (found[0] == found[2] or found[1] == found[3])
         x0, y0, x1, y1 = ordered(cast(Any, shares)) if thin else (0., 0., 0., 0.)
         return thousandths_around((x0, y0, x1, y1)) if x0 < x1 and y0 < y1 else found
 
-    def _told(self, text: str) -> str:
+    def _translate(self, text: str) -> str:
         "A text of a prompt, as the model is shown it"
-        text = _ASKED.sub(lambda m: self.asked.format(m[1] or ''), text)
-        if not text.startswith(_TOLD): return text
+        text = _ASKED_PLACES.sub(lambda m: self.asked.format(m[1] or ''), text)
+        if not text.startswith(_TOOL_CALL): return text
         def region(m: re.Match[str]) -> str: return f'page {m[1]}, region {self.own(json.loads(m[2]), int(m[1]))}'
-        return _REGION.sub(region, _with_places(text, self.own))
+        return _REGION.sub(region, _replace_places(text, self.own))
 
     def told(self,
         messages: Sequence[Message] # that speak of thousandths
@@ -72,10 +72,10 @@ class Numbers:
         "A prompt, as the model is shown it."
         if self is IN_THOUSANDTHS: return list(messages)
         def block(b: Block) -> Block:
-            return TextBlock(type='text', text=self._told(b['text'])) if b['type'] == 'text' else b
+            return TextBlock(type='text', text=self._translate(b['text'])) if b['type'] == 'text' else b
         return [Message(role=m['role'], content=[block(b) for b in checked_blocks(m)]) for m in messages]
 
-    def _limits(self) -> tuple[Schema, Schema]:
+    def _axis_schemas(self) -> tuple[Schema, Schema]:
         "The schemas of a number across and of one down"
         sizes = [self.every] if self.every else list(self.sides.values())
         kind = dict(type='number', multipleOf=10.**-self.digits) if self.digits else dict(type='integer')
@@ -89,15 +89,15 @@ class Numbers:
         if self is IN_THOUSANDTHS: return schema
         if isinstance(schema, list): return [self.schema(s) for s in schema]
         if not isinstance(schema, dict): return schema
-        if not _is_place(schema): return {k: self.schema(v) for k, v in schema.items()}
-        return {**schema, 'prefixItems': [*self._limits()] * (schema['minItems'] // 2), 'items': False}
+        if not _is_place_schema(schema): return {k: self.schema(v) for k, v in schema.items()}
+        return {**schema, 'prefixItems': [*self._axis_schemas()] * (schema['minItems'] // 2), 'items': False}
 
     def read(self,
         text: str # what the model wrote
     ) -> str:     # the same, in thousandths
         "A reply, as everybody else reads it; a place that is none becomes null."
         if self is IN_THOUSANDTHS: return text
-        text = _with_places(text, self.house)
+        text = _replace_places(text, self.house)
         named = _PAGE_NAMED.findall(text)
         page = int(named[-1]) if named else None
         def line(m: re.Match[str]) -> str: return f"{m[1]}{self.house(m[2].strip('[]').split(','), page)}"
@@ -113,7 +113,7 @@ def in_pixels(
     return Numbers('in pixels of the picture, whole numbers', None, sides)
 
 # %% ../../nbs/local/04_replies.ipynb #9ebc4a27
-def _to_unit_box(place: Any, size: Size) -> Optional[list[float]]:
+def _to_unit_place(place: Any, size: Size) -> Optional[list[float]]:
     "A place in 0-1; None for what is none"
     if not isinstance(place, (list, tuple)) or len(place) not in (2, 4): return None
     try: values = [float(v) for v in place]
@@ -123,15 +123,15 @@ def _to_unit_box(place: Any, size: Size) -> Optional[list[float]]:
     return [min(1., max(0., v / side)) for v, side in zip(values, size * 2, strict=False)]
 
 # %% ../../nbs/local/04_replies.ipynb #84b40564
-_ASKED = re.compile(re.escape(ASKED_THOUSANDTHS) + r"( of the (?:page|picture)'s width and height)?")
+_ASKED_PLACES = re.compile(re.escape(ASKED_THOUSANDTHS) + r"( of the (?:page|picture)'s width and height)?")
 _REGION = re.compile(r'\bpage (\d{1,9}), region (\[[\d, ]{7,40}\])')
-_TOLD = '[Tool Call: '   # how the text of a tool's block begins
+_TOOL_CALL = '[Tool Call: '   # how the text of a tool's block begins
 
 # %% ../../nbs/local/04_replies.ipynb #08adba05
 _PLACES = 'bbox_2d', 'bbox', 'coordinate'   # what boxes and points are called in JSON
 Change = Callable[[Any, Optional[int]], Any]   # (place, page) -> the place in other numbers
 
-def _page(said: Any) -> Optional[int]:
+def _read_page(said: Any) -> Optional[int]:
     "The number of a page, however it is written"
     if isinstance(said, bool) or not isinstance(said, (int, str)): return None
     found = re.search(r'\d{1,9}', str(said)[:40])
@@ -141,11 +141,11 @@ def _map_places(x: Any, change: Change, page: Optional[int] = None) -> Any:
     "`x` with every place in it changed"
     if isinstance(x, list): return [_map_places(v, change, page) for v in x]
     if not isinstance(x, dict): return x
-    page = _page(x.get('page')) or page
+    page = _read_page(x.get('page')) or page
     return {k: change(v, page) if k in _PLACES and v is not None else _map_places(v, change, page)
             for k, v in x.items()}
 
-def _with_places(text: str, change: Change) -> str:
+def _replace_places(text: str, change: Change) -> str:
     "`text` with every place in its JSON changed; all else stays as it is"
     for start, end, found in reversed([*scan_json(text)]):
         if (new := _map_places(found, change)) == found: continue
@@ -155,7 +155,7 @@ def _with_places(text: str, change: Change) -> str:
     return text
 
 # %% ../../nbs/local/04_replies.ipynb #cb5064ac
-def _is_place(s: Mapping[str, Any]) -> bool:
+def _is_place_schema(s: Mapping[str, Any]) -> bool:
     "Is this the schema of a box or a point in thousandths?"
     whole = dict(type='integer', minimum=0, maximum=1000)
     return s.get('items') == whole and s.get('minItems') == s.get('maxItems') and s.get('minItems') in (2, 4)
@@ -165,7 +165,7 @@ _BOX_LINE = re.compile(r'^([^\w\n]*box:\s*)(\[[\d,.\s]{7,60}\])(?=\s*$)', re.I |
 _PAGE_NAMED = re.compile(r'\bpage\W{1,3}(\d{1,9})\b', re.I)
 
 # %% ../../nbs/local/04_replies.ipynb #647aa682
-def _seen_size(
+def _resized_size(
     processor,   # of the checkpoint
     image: Image # as the processor is given it
 ) -> Size:       # width and height in pixels
@@ -187,7 +187,7 @@ def numbers_of(
     if boxes != 'pixels' or not images: return IN_THOUSANDTHS
     blocks = [b for m in messages for b in content_blocks(m) if b['type'] == 'image']
     pages = [b.get('page', i) for i, b in enumerate(blocks, 1)]
-    return in_pixels({page: _seen_size(processor, im) for page, im in zip(pages, images, strict=True)})
+    return in_pixels({page: _resized_size(processor, im) for page, im in zip(pages, images, strict=True)})
 
 # %% ../../nbs/local/04_replies.ipynb #e5a77d67
 MARKS = '<think>', '</think>'   # where nothing else is known
@@ -203,7 +203,7 @@ class Thinker:
     closing: list[int]     # tokens that close one, and what stands between draft and reply
     behind: list[int]      # of these, what stands between draft and reply
 
-def _template_of(
+def _read_template(
     processor # of a checkpoint
 ) -> str:     # '' where it has none
     "The chat template of a checkpoint."
@@ -216,7 +216,7 @@ def switched(
     thinks: bool              # is the model to think?
 ) -> dict[str, Any]:
     "Variables of the chat template that turn thinking on, where they can."
-    return variables | {_SWITCH: True} if thinks and _SWITCH in _template_of(processor) else variables
+    return variables | {_SWITCH: True} if thinks and _SWITCH in _read_template(processor) else variables
 
 # %% ../../nbs/local/04_replies.ipynb #7d4d4979
 def thinker_of(
@@ -226,7 +226,7 @@ def thinker_of(
     behind: str = '\n\n'                  # what stands between draft and reply
 ) -> Thinker:
     "How a checkpoint thinks, by its chat template."
-    (begin, end), known = marks or MARKS, _template_of(processor)
+    (begin, end), known = marks or MARKS, _read_template(processor)
     asked = [dict(role='user', content=[dict(type='text', text='?')])]
     how = dict(tokenize=False, add_generation_prompt=True, **variables)
     said = processor.apply_chat_template(asked, **how) if known else ''

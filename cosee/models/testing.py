@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, Optional, TypedDict
 from .client import Message, Reply, Schema, VLMClient, estimate_usage, prompt_text
 from .checkpoint import LOCAL
 from ..utils.config import Registry, need
+if TYPE_CHECKING:
+    import numpy as np
 
 # %% auto #0
 __all__ = ['SIZES', 'SPECIAL', 'TEMPLATE', 'Made', 'RANDOM', 'RETRIEVERS', 'ScriptedClient', 'VisionSize', 'ModelSize',
            'byte_pairs', 'random_tokenizer', 'random_processor', 'random_checkpoint', 'random_model', 'byte_letters',
            'random_gguf', 'random_retriever']
-
-# %% ../../nbs/models/14_testing.ipynb #7e570007
-if TYPE_CHECKING: import numpy as np
 
 # %% ../../nbs/models/14_testing.ipynb #f108b38c
 class ScriptedClient(VLMClient):
@@ -36,7 +35,7 @@ class ScriptedClient(VLMClient):
         self._queues = {k: deque(v) for k, v in groups.items()}
         self._mutex = threading.Lock()
 
-    def _next(self, text: str) -> Any:
+    def _next_reply(self, text: str) -> Any:
         "The next reply of the group whose key stands last in `text`: roles come last in a prompt"
         keys = [k for k in self._queues if k in text]
         key = max(keys, key=lambda k: (text.rfind(k) if k else -1, len(k)), default=None)
@@ -49,7 +48,7 @@ class ScriptedClient(VLMClient):
     def send(self, messages: list[Message], schema: Optional[Schema] = None, **settings) -> Reply:
         with self._mutex:
             self.calls.append(dict(messages=messages, schema=schema, **settings))
-            reply = self._next(prompt_text(messages))
+            reply = self._next_reply(prompt_text(messages))
         if isinstance(reply, BaseException): raise reply
         if callable(reply): reply = reply(messages)
         if isinstance(reply, Reply): return reply
@@ -146,15 +145,13 @@ TEMPLATE = """{%- for m in messages -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"""
 
-def random_processor(
-    tok=None # tokenizer; a `random_tokenizer` if None
-) -> Any:    # a `Qwen3VLProcessor`
+def random_processor() -> Any: # a `Qwen3VLProcessor`
     "Tokenizer, image processor and chat template, put together as in the real checkpoint."
     from transformers import Qwen2VLImageProcessorPil, Qwen3VLProcessor, Qwen3VLVideoProcessor
     images = Qwen2VLImageProcessorPil(size=dict(shortest_edge=65536, longest_edge=16777216), image_mean=[0.5] * 3,
                                       image_std=[0.5] * 3, patch_size=16, temporal_patch_size=2, merge_size=2)
     return Qwen3VLProcessor(image_processor=images, video_processor=Qwen3VLVideoProcessor(), chat_template=TEMPLATE,
-                            tokenizer=tok or random_tokenizer())
+                            tokenizer=random_tokenizer())
 
 # %% ../../nbs/models/14_testing.ipynb #b93226be
 def _text_config(s: ModelSize, vocab_size: int) -> dict[str, Any]:
@@ -172,13 +169,13 @@ def _special_id(tok, name: str) -> int:
     return tok.convert_tokens_to_ids(f'<|{name}|>')
 
 def _random_config(
-    size: str = 'test', # a name in `SIZES`
-    tok=None,           # tokenizer whose special tokens the model uses
-) -> Any:               # a `Qwen3VLConfig`
+    size: str, # a name in `SIZES`
+    tok        # tokenizer whose special tokens the model uses
+) -> Any:      # a `Qwen3VLConfig`
     "The configuration of Qwen3-VL at another size; an unknown `size` raises ValueError."
     from transformers import Qwen3VLConfig
     if size not in SIZES: raise ValueError(f"size must be one of {', '.join(SIZES)}, not {size!r}")
-    s, tok = SIZES[size], tok or random_tokenizer()
+    s = SIZES[size]
     vision = dict(**s['vision'], out_hidden_size=s['hidden'], initializer_range=0.08)
     return Qwen3VLConfig(text_config=_text_config(s, len(tok)), vision_config=vision, tie_word_embeddings=True,
                          image_token_id=_special_id(tok, 'image_pad'), video_token_id=_special_id(tok, 'video_pad'),
@@ -283,28 +280,28 @@ def _rope(s: _Size, **more) -> dict[str, Any]:
 # %% ../../nbs/models/14_testing.ipynb #d61ee22b
 RANDOM: Registry[Callable[[_Size], Made]] = Registry('architecture that can be made', {})
 
-def _makes(f: Callable[[_Size], Made]) -> Callable[[_Size], Made]:
+def _register(f: Callable[[_Size], Made]) -> Callable[[_Size], Made]:
     RANDOM[f.__name__.lstrip('_')] = f
     return f
 
-@_makes
+@_register
 def _qwen2_vl(s: _Size) -> Made:
     vision = dict(embed_dim=s.hidden // 2, hidden_size=s.hidden, mlp_ratio=2)
     return _qwen('qwen2_vl', 14, 'Qwen2VLProcessor', _rope(s), vision, s)
 
-@_makes
+@_register
 def _qwen2_5_vl(s: _Size) -> Made:
     return _qwen('qwen2_5_vl', 14, 'Qwen2_5_VLProcessor', _rope(s), dict(fullatt_block_indexes=[1]), s)
 
 # %% ../../nbs/models/14_testing.ipynb #f96668d8
-@_makes
+@_register
 def _qwen3_vl_moe(s: _Size) -> Made:
     experts = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=s.hidden, decoder_sparse_step=1)
     return _qwen('qwen3_vl_moe', 16, 'Qwen3VLProcessor',
                  dict(head_dim=s.head, **experts, **_rope(s, mrope_interleaved=True)),
                  dict(deepstack_visual_indexes=[0, 1]), s)
 
-@_makes
+@_register
 def _qwen3_5(s: _Size) -> Made:
     linear = dict(linear_key_head_dim=s.head, linear_value_head_dim=s.head, linear_num_key_heads=2,
                   linear_num_value_heads=4)
@@ -314,7 +311,7 @@ def _qwen3_5(s: _Size) -> Made:
                                                          rope_parameters=_ROPE | rope), {}, s)
 
 # %% ../../nbs/models/14_testing.ipynb #9e5194de
-@_makes
+@_register
 def _internvl(s: _Size) -> Made:
     t = _transformers()
     tok = _tokenizer(start_image_token='<img>', end_image_token='</img>', context_image_token='<IMG_CONTEXT>',
@@ -349,14 +346,14 @@ def _of_tiles(kind: str, s: _Size) -> Made:
     return config, t.SmolVLMProcessor(image_processor=t.SmolVLMImageProcessorPil(**sizes), video_processor=video,
                                       **shared)
 
-@_makes
+@_register
 def _idefics3(s: _Size) -> Made: return _of_tiles('idefics3', s)
 
-@_makes
+@_register
 def _smolvlm(s: _Size) -> Made: return _of_tiles('smolvlm', s)
 
 # %% ../../nbs/models/14_testing.ipynb #311387e2
-@_makes
+@_register
 def _gemma3(s: _Size) -> Made:
     t = _transformers()
     tok = _tokenizer(boi_token='<start_of_image>', eoi_token='<end_of_image>', image_token='<image_soft_token>')
@@ -373,7 +370,7 @@ def _gemma3(s: _Size) -> Made:
                                      tokenizer=tok, image_seq_length=16, chat_template=_template('<start_of_image>'))
 
 # %% ../../nbs/models/14_testing.ipynb #4a50a13f
-@_makes
+@_register
 def _llava(s: _Size) -> Made:
     t = _transformers()
     tok = _tokenizer('<image>')
@@ -388,7 +385,7 @@ def _llava(s: _Size) -> Made:
                                     vision_feature_select_strategy='default', num_additional_image_tokens=1,
                                     chat_template=_template('<image>\\n'))
 
-@_makes
+@_register
 def _llava_onevision(s: _Size) -> Made:
     t = _transformers()
     tok, grid = _tokenizer('<image>', '<video>'), [[56, 56], [56, 112], [112, 56], [112, 112]]
@@ -405,7 +402,7 @@ def _llava_onevision(s: _Size) -> Made:
         chat_template=_template('<image>\\n'))
 
 # %% ../../nbs/models/14_testing.ipynb #472f1312
-@_makes
+@_register
 def _mistral3(s: _Size) -> Made:
     t = _transformers()
     tok = _tokenizer('[IMG]', '[IMG_BREAK]', '[IMG_END]')
@@ -418,7 +415,7 @@ def _mistral3(s: _Size) -> Made:
                                       chat_template=_template('[IMG]'))
 
 # %% ../../nbs/models/14_testing.ipynb #522903fe
-@_makes
+@_register
 def _lfm2_vl(s: _Size) -> Made:
     t = _transformers()
     tok = _tokenizer('<image>', '<|image_start|>', '<|image_end|>', '<|img_thumbnail|>')
@@ -450,14 +447,14 @@ def _glm(kind: str, s: _Size, **text) -> Made:
     return config, t.Glm4vProcessor(image_processor=images, tokenizer=tok, video_processor=t.Glm4vVideoProcessor(),
                                     chat_template=_template('<|begin_of_image|><|image|><|end_of_image|>'))
 
-@_makes
+@_register
 def _glm4v(s: _Size) -> Made: return _glm('glm4v', s)
 
-@_makes
+@_register
 def _glm_ocr(s: _Size) -> Made: return _glm('glm_ocr', s, head_dim=s.head)
 
 # %% ../../nbs/models/14_testing.ipynb #d0924120
-@_makes
+@_register
 def _paddleocr_vl(s: _Size) -> Made:
     t = _transformers()
     tok = _tokenizer('<|IMAGE_START|>', '<|IMAGE_END|>', image_token='<|IMAGE_PLACEHOLDER|>',
@@ -473,7 +470,7 @@ def _paddleocr_vl(s: _Size) -> Made:
         image_processor=images, tokenizer=tok,
         chat_template=_template('<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>'))
 
-@_makes
+@_register
 def _granite_docling(s: _Size) -> Made:
     t = _transformers()
     tok = _tokenizer('<image>', '<fake_token_around_image>', '<global-img>', '<end_of_utterance>', *_TILES)
@@ -491,7 +488,6 @@ def _granite_docling(s: _Size) -> Made:
 def random_model(
     folder: Union[str, Path], # where to write; made if absent
     kind: str,                # in `RANDOM`
-    seed: int = 0,            # of the weights
     scale: int = 1            # multiplies widths: 1 is about a quarter of a million parameters
 ) -> str:                     # the folder
     "Write a model directory of an architecture with random weights; raises `UnknownName`, and `MissingExtra`."
@@ -500,7 +496,7 @@ def random_model(
     from transformers import AutoModelForImageTextToText
     config, processor = RANDOM.find(kind)(_Size(scale))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(0)
         model: Any = AutoModelForImageTextToText.from_config(config, dtype=torch.float32)
     tok = processor.tokenizer
     model.generation_config.update(eos_token_id=tok.eos_token_id, pad_token_id=tok.pad_token_id)
@@ -558,10 +554,10 @@ def _fields(template: str, context: int) -> list[bytes]:
             _field('llama.attention.layer_norm_rms_epsilon', _FLOAT, 1e-5), *_gguf_tokenizer(template)]
 
 # %% ../../nbs/models/14_testing.ipynb #74db5f6b
-def _tensors(seed: int) -> Iterator[tuple[str, 'np.ndarray']]:
+def _tensors() -> Iterator[tuple[str, 'np.ndarray']]:
     "Name and numbers of each tensor"
     import numpy as np
-    rng, width, wide, words = np.random.default_rng(seed), 32, 64, 261
+    rng, width, wide, words = np.random.default_rng(0), 32, 64, 261
     shapes = {'token_embd': (words, width), 'output': (words, width), 'blk.0.ffn_gate': (wide, width),
               'blk.0.ffn_up': (wide, width), 'blk.0.ffn_down': (width, wide),
               **{f'blk.0.attn_{n}': (width, width) for n in ('q', 'k', 'v', 'output')}}
@@ -572,11 +568,10 @@ def _tensors(seed: int) -> Iterator[tuple[str, 'np.ndarray']]:
 def random_gguf(
     path: Union[str, Path],    # where to write it
     template: str = _GGUF_TEMPLATE,  # of chats; '' for a model without one
-    context: int = 8192,       # tokens that it claims to take
-    seed: int = 0              # of its numbers
+    context: int = 8192        # tokens that it claims to take
 ) -> Path:                     # the file, about 100 KB
     "Write a language model that makes no sense."
-    said, tensors, places, data = _fields(template, context), [*_tensors(seed)], b'', b''
+    said, tensors, places, data = _fields(template, context), [*_tensors()], b'', b''
     for name, numbers in tensors:
         sides = numbers.shape[::-1]
         places += _string(f'{name}.weight') + struct.pack(f'<I{len(sides)}QIQ', len(sides), *sides, 0, len(data))
@@ -653,8 +648,7 @@ RETRIEVERS: dict[str, Callable[[], _Retriever]] = {
 
 def random_retriever(
     folder: Union[str, Path], # where to write; made if absent
-    kind: str = 'colqwen2',   # a name in `RETRIEVERS`
-    seed: int = 0             # of the weights
+    kind: str = 'colqwen2'    # a name in `RETRIEVERS`
 ) -> str:                     # the folder
     "Write a visual retriever of random weights; an unknown `kind` raises ValueError."
     if kind not in RETRIEVERS: raise ValueError(f"kind must be one of {', '.join(RETRIEVERS)}, not {kind!r}")
@@ -662,7 +656,7 @@ def random_retriever(
     import torch
     model, config, processor = RETRIEVERS[kind]()
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(0)
         model(config).save_pretrained(folder)
     processor.save_pretrained(folder)
     return str(folder)

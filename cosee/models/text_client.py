@@ -228,7 +228,6 @@ def _as_written(block: Block) -> Block:
     if block['type'] != 'text': return block
     return _text(json.dumps(dict(answer=read_answer(block['text'])['answer']), ensure_ascii=False))
 
-# %% ../../nbs/models/21_text_client.ipynb #c60fcb4a
 def _text(text: str) -> TextBlock: return TextBlock(type='text', text=text)
 
 # %% ../../nbs/models/21_text_client.ipynb #b40bcf6d

@@ -34,7 +34,7 @@ class Signs(NamedTuple):
 _KEY = '"answer": "'
 _NO = NOT_ANSWERABLE.split()[0]
 
-def _of_answer(tokens: Sequence[TokenLogprob]) -> list[TokenLogprob]:
+def _answer_tokens(tokens: Sequence[TokenLogprob]) -> list[TokenLogprob]:
     "The tokens of the answer in a reply to `answer_schema`"
     start, at, out = ''.join(t['token'] for t in tokens).find(_KEY) + len(_KEY), 0, list[TokenLogprob]()
     if start < len(_KEY): return []
@@ -49,7 +49,7 @@ def answer_signs(
     printed: bool                   # do the words of the answer stand on a page?
 ) -> Optional[Signs]:               # None where there are no tokens of an answer
     "What a reply tells of its answer."
-    said = _of_answer(tokens)
+    said = _answer_tokens(tokens)
     if not said: return None
     refusing = sum(math.exp(p) for t, p in said[0]['top'].items() if t.strip(' "').casefold() == _NO)
     mean = sum(t['logprob'] for t in said) / len(said)
@@ -118,7 +118,7 @@ _BOXES = ('bbox_2d', 'bbox')
 def _line_schema(last: int) -> Schema:
     return dict(type='integer', minimum=1, maximum=last)
 
-def _with_line(schema: Schema, last: int) -> Schema:
+def _ask_for_line(schema: Schema, last: int) -> Schema:
     "The schema of an object with page and box, with a line instead"
     props, needed = schema['properties'], schema.get('required', ())
     box = next((b for b in _BOXES if b in props), '')
@@ -128,7 +128,7 @@ def _with_line(schema: Schema, last: int) -> Schema:
     new = {('line' if k == 'page' else k): v for k, v in new.items()}
     return {**schema, 'properties': new, 'required': [('line' if k == 'page' else k) for k in needed if k != box]}
 
-def _with_answers(schema: Schema, offered: Sequence[str]) -> Schema:
+def _offer_answers(schema: Schema, offered: Sequence[str]) -> Schema:
     "The schema of an object whose answer, if it has one, is one of those offered or none"
     props = schema['properties']
     if not offered or props.get('answer', {}).get('type') != 'string': return schema
@@ -144,7 +144,7 @@ def lines_for_boxes(
     if isinstance(schema, list): return [lines_for_boxes(s, last, offered) for s in schema]
     if not isinstance(schema, dict): return schema
     out = {k: lines_for_boxes(v, last, offered) for k, v in schema.items()}
-    return _with_answers(_with_line(out, last), offered) if isinstance(out.get('properties'), dict) else out
+    return _offer_answers(_ask_for_line(out, last), offered) if isinstance(out.get('properties'), dict) else out
 
 # %% ../../nbs/models/20_text_prompts.ipynb #c19ace3f
 SHARED_PROMPT = role_text('', ACTIONS, 'line').strip()
@@ -187,16 +187,22 @@ Total due                  21.60
 Cash                       30.00
 Change                      8.40
 """
-_ASKED = [('Which company issued the bill?', 'BLUE', 'BLUE HERON BOOKS LTD', 'Who issues a bill stands at its head.'),
-          ('What is the address of the company?', '14 Mill', '14 Mill Lane, Bath BA1 2QT',
-           'Below the name stand a street and a town, on two lines.'),
-          ('On which date was it issued?', '3 Mar', '3 Mar 2021', 'There is one date, behind the word Date.'),
-          ('What is the total amount?', '21.60', '21.60',
-           'Total is 18.00 without tax; with 3.60 of tax, Total due is 21.60.'),
-          ('What is the e-mail address?', '', NOT_ANSWERABLE, 'A telephone is given, but no e-mail address.')]
+_EXAMPLE_QUESTIONS = [
+    ('Which company issued the bill?', 'BLUE', 'BLUE HERON BOOKS LTD', 'Who issues a bill stands at its head.'),
+    ('What is the address of the company?', '14 Mill', '14 Mill Lane, Bath BA1 2QT',
+     'Below the name stand a street and a town, on two lines.'),
+    ('On which date was it issued?', '3 Mar', '3 Mar 2021', 'There is one date, behind the word Date.'),
+    ('What is the total amount?', '21.60', '21.60',
+     'Total is 18.00 without tax; with 3.60 of tax, Total due is 21.60.'),
+    ('What is the e-mail address?', '', NOT_ANSWERABLE, 'A telephone is given, but no e-mail address.')]
 
 # %% ../../nbs/models/20_text_prompts.ipynb #121df86e
-def _example(asked: tuple[str, str, str, str], lines: Sequence[Line], form: Form, aloud: bool) -> tuple[str, str]:
+def _write_example(
+    asked: tuple[str, str, str, str], # question, how its line begins, answer, reasons
+    lines: Sequence[Line],            # of the synthetic page
+    form: Form,                       # how it is written
+    aloud: bool                       # with reasons?
+) -> tuple[str, str]:
     "A question and the reply to it"
     question, start, answer, why = asked
     line = next((l.id for l in lines if start and start in l.text), 0)
@@ -210,7 +216,7 @@ def answer_examples(
 ) -> tuple[tuple[str, str], ...]: # what is asked, and the reply
     "A synthetic page with questions and replies."
     page = write_page(layout(typed_page(EXAMPLE)), 1, form)
-    first, *rest = (_example(asked, page.lines, form, aloud) for asked in _ASKED)
+    first, *rest = (_write_example(asked, page.lines, form, aloud) for asked in _EXAMPLE_QUESTIONS)
     return ((f'{page.text}\n\n{first[0]}', first[1]), *rest)
 
 # %% ../../nbs/models/20_text_prompts.ipynb #3903bb59
@@ -299,30 +305,30 @@ def _printed_value(
     return next((v for v in values_in(said, question) if find_words(lines, near, v)), said)
 
 # %% ../../nbs/models/20_text_prompts.ipynb #4ca8a2cf
-def _number(value: Any) -> int:
+def _line_number(value: Any) -> int:
     "The number of a line; 0 for what is none"
     found = re.search(r'\d{1,6}', str(value)) if not isinstance(value, bool) else None
     return int(found[0]) if found else 0
 
-def _quotes(reply: dict[str, Any]) -> list[str]:
+def _list_quotes(reply: dict[str, Any]) -> list[str]:
     "What a reply copied, the answer first"
     texts = [reply.get('answer'), reply.get('content')]
     parts = [t.rpartition(': ')[2] for t in texts[1:] if isinstance(t, str)]
     return [t for t in (*texts, *parts) if isinstance(t, str) and t]
 
-def _place(view: dict[str, Any], lines: Sequence[Line], quotes: list[str],
+def _find_place(view: dict[str, Any], lines: Sequence[Line], quotes: list[str],
            question: str = '') -> Optional[tuple[int, Box]]:
     "Page and box of what a view points at"
-    line = next((l for l in lines if l.id == _number(view.get('line'))), None)
+    line = next((l for l in lines if l.id == _line_number(view.get('line'))), None)
     near = line or likeliest(lines, question)
     if near is None: return None
     for said in quotes:
         if found := find_words(lines, near, said): return found[0], around([w.bbox for w in found[1]])
     return None if line is None else (line.page, line.bbox)
 
-def _with_box(view: dict[str, Any], lines: Sequence[Line], quotes: list[str], box: str) -> dict[str, Any]:
+def _add_box(view: dict[str, Any], lines: Sequence[Line], quotes: list[str], box: str) -> dict[str, Any]:
     "A view with page and box in the place of its line"
-    place = _place(view, lines, quotes)
+    place = _find_place(view, lines, quotes)
     rest = {k: v for k, v in view.items() if k not in ('line', *(_BOXES if place else ()))}
     if place is None: return rest
     page, found = place
@@ -333,12 +339,12 @@ def _restore_boxes(reply: Any, lines: Sequence[Line], quotes: list[str], name: s
     "A reply, or a part of it that is called `name`, with boxes"
     if isinstance(reply, list): return [_restore_boxes(r, lines, quotes) for r in reply]
     if not isinstance(reply, dict): return reply
-    quotes = quotes or _quotes(reply)
-    if 'line' in reply and name == 'args': return _with_box(reply, lines, [], 'bbox')
-    if 'line' in reply: return _with_box(reply, lines, quotes, 'bbox_2d')
+    quotes = quotes or _list_quotes(reply)
+    if 'line' in reply and name == 'args': return _add_box(reply, lines, [], 'bbox')
+    if 'line' in reply: return _add_box(reply, lines, quotes, 'bbox_2d')
     return {k: _restore_boxes(v, lines, quotes, k) for k, v in reply.items()}
 
-_SAID = re.compile(r'(?m)^(Answer: *)(\S.{0,2000})$')
+_ANSWER_LINE = re.compile(r'(?m)^(Answer: *)(\S.{0,2000})$')
 
 def _keep_value(reply: Any, lines: Sequence[Line], question: str) -> Any:
     "A reply whose answer is the value alone"
@@ -354,22 +360,23 @@ def boxes_for_lines(
     try: whole = json.loads(text)
     except (ValueError, RecursionError): whole = next((o for _, _, o in scan_json(text) if isinstance(o, dict)), None)
     if not isinstance(whole, (dict, list)):
-        return _SAID.sub(lambda m: m[1] + _printed_value(m[2], lines, question), text)
+        return _ANSWER_LINE.sub(lambda m: m[1] + _printed_value(m[2], lines, question), text)
     restored = _restore_boxes(_keep_value(whole, lines, question), lines, [])
     return text if restored == whole else json.dumps(restored, ensure_ascii=False)
 
 # %% ../../nbs/models/20_text_prompts.ipynb #aaaeafdc
-def _reasons(said: dict[str, Any]) -> list[str]:
+def _reason_lines(said: dict[str, Any]) -> list[str]:
     "What a reply gave as its reasons, on one line that is none of the answer's"
     told = said.get('reasons')
     return [f'Reasons: {one_line(told)}'] if isinstance(told, str) and told.strip() else []
 
-_OWN = ('A-2291', *(said for *_, said, _ in _ASKED if len(letters_of(said)) > 4 and not abstains(said)))
+_EXAMPLE_VALUES = ('A-2291', *(said for *_, said, _ in _EXAMPLE_QUESTIONS
+                               if len(letters_of(said)) > 4 and not abstains(said)))
 
-def _from_example(answer: str, lines: Sequence[Line]) -> bool:
+def _repeats_example(answer: str, lines: Sequence[Line]) -> bool:
     "Does an answer say what the example of the prompt says, and none of the lines?"
     said = letters_of(answer)
-    repeated = [own for own in map(letters_of, _OWN) if own in said]
+    repeated = [own for own in map(letters_of, _EXAMPLE_VALUES) if own in said]
     return bool(repeated) and not any(own in letters_of(' '.join(l.text for l in lines)) for own in repeated)
 
 # %% ../../nbs/models/20_text_prompts.ipynb #6f3ad7e1
@@ -384,15 +391,15 @@ def answer_lines(
     said = next((o for _, _, o in scan_json(text) if isinstance(o, dict)), None)
     if said is None or not isinstance(said.get('answer'), (str, int, float)): return text
     answer = _printed_value(one_line(str(said['answer'])), lines, question)
-    if _from_example(answer, lines): answer = NOT_ANSWERABLE
-    if abstains(answer): return '\n'.join([*_reasons(said), f'Answer: {answer}'])
-    printed = _place({}, lines, [answer], question)
+    if _repeats_example(answer, lines): answer = NOT_ANSWERABLE
+    if abstains(answer): return '\n'.join([*_reason_lines(said), f'Answer: {answer}'])
+    printed = _find_place({}, lines, [answer], question)
     signs = answer_signs(tokens, printed is not None)
     sure = confidence_of(signs) if signs else None
-    if sure is not None and sure < abstain: return '\n'.join([*_reasons(said), f'Answer: {NOT_ANSWERABLE}'])
-    place = _place(said, lines, [answer], question) if said.get('line') else printed
+    if sure is not None and sure < abstain: return '\n'.join([*_reason_lines(said), f'Answer: {NOT_ANSWERABLE}'])
+    place = _find_place(said, lines, [answer], question) if said.get('line') else printed
     told = [] if place is None else [f'Page: {place[0]}', f'Box: {thousandths_around(place[1])}']
-    told = [*_reasons(said), *told]
+    told = [*_reason_lines(said), *told]
     return '\n'.join([*told, *([] if sure is None else [f'Confidence: {sure:.2f}']), f'Answer: {answer}'])
 
 # %% ../../nbs/models/20_text_prompts.ipynb #e7b71539

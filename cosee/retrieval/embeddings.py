@@ -101,7 +101,7 @@ def _free_memory(device: str) -> Optional[int]:
     except (RuntimeError, AssertionError, ValueError): raise ModelError(f'device {device!r} is not there') from None
 
 # %% ../../nbs/retrieval/05_embeddings.ipynb #6f44e3d4
-def _load(folder: Path, kind: str, device: str) -> tuple[Any, Any]:
+def _load_checkpoint(folder: Path, kind: str, device: str) -> tuple[Any, Any]:
     "Model and processor of a checkpoint; whatever goes wrong raises ModelError, in one line"
     need('finding pages by their images', 'torch', 'transformers')   # transformers without torch has no models
     import transformers
@@ -130,7 +130,7 @@ class VisualEncoder:
     ):
         self.folder, self.device = Path(folder).expanduser(), str(device or 'cpu')
         kind = _check_folder(self.folder)
-        self.model, self.processor = _load(self.folder, kind, self.device)
+        self.model, self.processor = _load_checkpoint(self.folder, kind, self.device)
         self.max_side, self.width = max_side or FAMILIES[kind][1], int(self.model.config.embedding_dim)
 
     def __repr__(self): return f'VisualEncoder({str(self.folder)!r})'
@@ -146,7 +146,7 @@ class VisualEncoder:
         page = 2**28 * (self.max_side / 1024) ** 2
         return max(1, min(8, int((_free_memory(self.device) or page) / 2 / page)))
 
-    def _encode(self, inputs: Mapping[str, Any]) -> list['np.ndarray']:
+    def _encode_inputs(self, inputs: Mapping[str, Any]) -> list['np.ndarray']:
         "The vectors of each input, without those of padding"
         import torch
         given = {k: v.to(self.device) for k, v in inputs.items() if k != 'labels'}   # labels are for training
@@ -160,7 +160,9 @@ class VisualEncoder:
         "Encode pages; raises `ModelError` where the vectors are not numbers."
         small = [image.convert('RGB') for image in images]
         for image in small: image.thumbnail((self.max_side, self.max_side))
-        try: return [rows.astype('float16') for rows in self._encode(self.processor.process_images(images=small))]
+        try:
+            found = self._encode_inputs(self.processor.process_images(images=small))
+            return [rows.astype('float16') for rows in found]
         except RuntimeError as e:
             if len(images) < 2 or 'memory' not in str(e).lower(): raise
         half = len(images) // 2
@@ -170,7 +172,7 @@ class VisualEncoder:
         texts: Sequence[str]  # questions
     ) -> list['np.ndarray']:  # of each: a row for each token
         "Encode questions, with the prefix and the placeholders that the checkpoint's processor puts around them."
-        return self._encode(self.processor.process_queries(text=list(texts)))
+        return self._encode_inputs(self.processor.process_queries(text=list(texts)))
 
 # %% ../../nbs/retrieval/05_embeddings.ipynb #38fc5e9a
 _lock, _open = threading.Lock(), dict[tuple[Any, ...], VisualEncoder]()

@@ -79,7 +79,10 @@ def load_retriever(
     try: return visual_encoder(**visual)
     except TypeError as e: raise ValueError(f'visual: {e}') from None
 
-def _caches(words: TextExtractor, folder: Union[str, Path, None]) -> tuple[Optional[FileCache], Optional[FileCache]]:
+def _open_caches(
+    words: TextExtractor,           # may keep text in a folder of its own
+    folder: Union[str, Path, None]  # that was named
+) -> tuple[Optional[FileCache], Optional[FileCache]]: # of passages, of images
     "Where vectors of passages and of images are kept: in `folder`, or beside the text that the extractor keeps"
     files = getattr(getattr(words, 'pages', None), 'files', None)
     if folder: passages, images = Path(folder), Path(folder) / 'looks'
@@ -106,10 +109,10 @@ class PageIndex:
     ):
         self.document, self.words = document, words or TextExtractor()
         self.encoder = sentence_encoder() if embeddings is True else embeddings or None
-        self.visual, self.readable = load_retriever(visual), readable or self._page
+        self.visual, self.readable = load_retriever(visual), readable or self._page_handle
         self.numbers = list(document.numbers) if isinstance(document, Pages) else page_numbers(document)
         self.failed, self.not_drawn = dict[int, str](), dict[int, str]()
-        self.files, self.image_files = _caches(self.words, folder)
+        self.files, self.image_files = _open_caches(self.words, folder)
         self._places = {number: i for i, number in enumerate(self.numbers)}
         self._lines, self._vectors, self._images = dict[int, list[FoundLine]](), dict[str, Any](), dict[int, Any]()
         self._lock, self._index = threading.RLock(), None
@@ -119,14 +122,14 @@ class PageIndex:
     def __len__(self): return len(self.numbers)
     def __repr__(self): return f'PageIndex({len(self._lines)} of {len(self)} pages read)'
 
-    def _place(self, number: int) -> int:
+    def _place_of(self, number: int) -> int:
         "The place of a page, from 0; raises ValueError where the document has none of this number"
         if number not in self._places: raise ValueError(f'the document has no page {str(number)[:20]}')
         return self._places[number]
 
-    def _page(self, number: int) -> Any:
+    def _page_handle(self, number: int) -> Any:
         "The handle of a page, where there is one, or its image"
-        place = self._place(number)
+        place = self._place_of(number)
         return handle_of(self.document, place) or self.document[place]
 
     def _read_lines(self, places: Sequence[int]) -> list[list[FoundLine]]:
@@ -149,7 +152,7 @@ class PageIndex:
     ) -> int:                                    # pages that were read now
         "Read pages that were not read yet. Raises ValueError for a page that the document lacks."
         with self._lock, reading_told(None) as told:
-            wanted = dict.fromkeys(self._place(n) for n in (self.numbers if numbers is None else numbers))
+            wanted = dict.fromkeys(self._place_of(n) for n in (self.numbers if numbers is None else numbers))
             todo, tell = [i for i in wanted if i not in self._lines], progress or told
             if told and todo: told(0, len(todo))
             for start in range(0, len(todo), GROUP):
@@ -164,7 +167,7 @@ class PageIndex:
     ) -> list[FoundLine]:   # from top to bottom
         "Return the lines of a page, read if need be; raises ValueError if the document has none of this number."
         self.read([number])
-        return self._lines[self._place(number)]
+        return self._lines[self._place_of(number)]
 
     def headings(self,
         number: int    # of a page
@@ -189,7 +192,7 @@ class PageIndex:
                                     [find_headings(page) for page in pages])
         return self._index
 
-    def _passages(self, encoder: Encoder, i: int) -> 'np.ndarray':
+    def _encode_passages(self, encoder: Encoder, i: int) -> 'np.ndarray':
         "The vectors of the passages of a page, from memory, from the cache, or made now"
         lines = [line['text'] for line in self._lines[i]]
         key = digest([2, repr(encoder), lines], 40)
@@ -210,10 +213,10 @@ class PageIndex:
         if not (encoder := self.encoder): raise ValueError('finding by meaning needs a sentence encoder')
         self.read()
         compared, none = range(len(self)) if places is None else places, np.zeros((0, 1), np.float16)
-        rows = [self._passages(encoder, i) if i in compared else none for i in range(len(self))]
+        rows = [self._encode_passages(encoder, i) if i in compared else none for i in range(len(self))]
         return similarity(np.asarray(encoder.encode([question])[0], np.float32), rows)
 
-    def _retriever(self) -> VisualEncoder:
+    def _need_retriever(self) -> VisualEncoder:
         if not self.visual: raise ValueError('finding by images needs a visual retriever')
         return self.visual
 
@@ -231,7 +234,7 @@ class PageIndex:
         progress: Optional[Progress] = None # is told after every few pages; None: as `reading_told` says
     ) -> int:                               # pages that were encoded now
         "Encode the images of pages that are not known yet; raises ValueError where there is no visual retriever."
-        visual = self._retriever()
+        visual = self._need_retriever()
         with self._lock, reading_told(None) as told:
             keys, tell = self._image_keys(visual), progress or told
             self._images |= {i: rows for i, key in keys.items()
@@ -255,14 +258,14 @@ class PageIndex:
     ) -> 'np.ndarray':   # for each page; -1 for one that cannot be drawn
         "Score pages by their images; raises ValueError where there is no visual retriever."
         import numpy as np
-        visual = self._retriever()
+        visual = self._need_retriever()
         with self._lock:
             self.encode_images()
             none = np.zeros((0, 1), np.float16)
             return late_interaction(visual.encode_questions([question])[0],
                                     [self._images.get(i, none) for i in range(len(self))])
 
-    def _scores(self, question: str) -> 'np.ndarray':
+    def _score_pages(self, question: str) -> 'np.ndarray':
         "What each page is worth for a question"
         import numpy as np
         index = self.word_index()
@@ -289,7 +292,7 @@ class PageIndex:
             if named.is_one: return [self.numbers[n - 1] for n in batch.pages(named.places[0])]
             best = dict[int, int]()
             for hit in self.search(question, len(self)):
-                best.setdefault(batch.place_of(self._place(hit.page) + 1), hit.page)
+                best.setdefault(batch.place_of(self._place_of(hit.page) + 1), hit.page)
             return sorted([*best.values()][:k])
 
     def search(self,
@@ -305,7 +308,7 @@ class PageIndex:
             self.read(progress=progress)
             if self.visual: self.encode_images(progress)
             if not self.numbers: return []
-            scores, index = self._scores(query), self.word_index()
+            scores, index = self._score_pages(query), self.word_index()
             return [PageHit(self.numbers[i], round(float(scores[i]), 4),
                             [self._lines[i][line] for line in index.matching_lines(query, i)])
                     for i in np.argsort(-scores, kind='stable')[:k].tolist()]
@@ -330,22 +333,23 @@ _MONTHS = ('january jan januar jaenner janner janvier', 'february feb februar fe
 _NUMBERS = {name: n for n, names in enumerate(_MONTHS, 1) for name in names.split()}
 
 # %% ../../nbs/retrieval/06_index.ipynb #fa6e6938
-_NAMES = '|'.join(sorted(_NUMBERS, key=len, reverse=True))
-_NAMED = re.compile(rf'(?:(?<!\d)(\d{{1,2}})(?:st|nd|rd|th|\.)?[\s_-]*(?:of\s+)?)?(?<![a-z])({_NAMES})(?![a-z])\.?'
-                    r'(?:[\s_-]*(\d{1,2})(?:st|nd|rd|th)?(?![\d:]))?,?(?:[\s_-]*((?:19|20)\d\d)(?!\d))?', re.I)
+_MONTH_NAMES = '|'.join(sorted(_NUMBERS, key=len, reverse=True))
+_MONTH_DATE = re.compile(rf'(?:(?<!\d)(\d{{1,2}})(?:st|nd|rd|th|\.)?[\s_-]*(?:of\s+)?)?'
+                         rf'(?<![a-z])({_MONTH_NAMES})(?![a-z])\.?'
+                         r'(?:[\s_-]*(\d{1,2})(?:st|nd|rd|th)?(?![\d:]))?,?(?:[\s_-]*((?:19|20)\d\d)(?!\d))?', re.I)
 _YEAR_FIRST = re.compile(r'(?<!\d)((?:19|20)\d\d)[-_./]?(0[1-9]|1[0-2])(?:[-_./]?(0[1-9]|[12]\d|3[01]))?(?![\da-z])',
                          re.I)
 _DAY_FIRST = re.compile(r'(?<!\d)(\d{1,2})([./-])(\d{1,2})\2((?:19|20)?\d\d)(?!\d)')
 
 def _find_month_dates(text: str, loose: bool) -> Iterator[When]:
     "Dates with the name of a month"
-    for m in _NAMED.finditer(text):
+    for m in _MONTH_DATE.finditer(text):
         day, name, after, year = m.groups()
         word = name.casefold()
         if word in ('may', 'march', 'mar') and not (loose or name[0].isupper() or day or after or year): continue
         yield When(int(year) if year else None, _NUMBERS[word], int(day or after) if day or after else None)
 
-def _in_figures(text: str) -> Iterator[When]:
+def _find_figure_dates(text: str) -> Iterator[When]:
     "Dates in figures; where day and month may be either, both"
     for year, month, day in _YEAR_FIRST.findall(text): yield When(int(year), int(month), int(day) if day else None)
     for a, mark, b, year in _DAY_FIRST.findall(text):
@@ -359,42 +363,42 @@ def dates_in(
     loose: bool = False # take small letters for a month, too?
 ) -> list[When]:
     "The dates that a text names."
-    text = normalize(text) if loose else _plain(text)
-    return list(dict.fromkeys([*_in_figures(text), *_find_month_dates(text, loose)]))
+    text = normalize(text) if loose else _without_accents(text)
+    return list(dict.fromkeys([*_find_figure_dates(text), *_find_month_dates(text, loose)]))
 
-def _plain(text: str) -> str:
+def _without_accents(text: str) -> str:
     "A text without accents, in its own letters"
     return ''.join(normalize(c) if ord(c) > 127 else c for c in text)
 
 # %% ../../nbs/retrieval/06_index.ipynb #7d779655
-def _words(text: str) -> list[str]: return re.findall(r'[a-z]+|\d+', normalize(text))
+def _name_words(text: str) -> list[str]: return re.findall(r'[a-z]+|\d+', normalize(text))
 
-def _stem(name: str) -> str:
+def _file_stem(name: str) -> str:
     "The name of a file without folder and ending"
     base = name.replace('\\', '/').rsplit('/', 1)[-1]
     return base.rsplit('.', 1)[0] or base
 
-def _by_name(question: str, names: Sequence[str]) -> list[int]:
+def _match_names(question: str, names: Sequence[str]) -> list[int]:
     "Files whose whole name stands in the question, but for one that is a part of another such name"
-    said = f" {' '.join(_words(question))} "
-    stems = [' '.join(_words(_stem(name))) for name in names]
+    said = f" {' '.join(_name_words(question))} "
+    stems = [' '.join(_name_words(_file_stem(name))) for name in names]
     found = [i for i, stem in enumerate(stems) if len(stem) > 2 and f' {stem} ' in said]
     return [i for i in found if not any(stems[i] != stems[k] and f' {stems[i]} ' in f' {stems[k]} ' for k in found)]
 
-def _by_dates(question: str, dates: Sequence[Sequence[When]]) -> list[int]:
+def _match_dates(question: str, dates: Sequence[Sequence[When]]) -> list[int]:
     "Files that name a date of the question"
     asked = dates_in(question)
     return [i for i, own in enumerate(dates) if any(a.fits(b) for a in asked for b in own)]
 
-def _by_words(question: str, names: Sequence[str]) -> list[int]:
+def _match_words(question: str, names: Sequence[str]) -> list[int]:
     "Files whose names share the most words with the question that not all of them have"
-    sets = [{w for w in _words(_stem(name)) if len(w) > 3} for name in names]
-    shared, asked = set.intersection(*sets), set(_words(question))
+    sets = [{w for w in _name_words(_file_stem(name)) if len(w) > 3} for name in names]
+    shared, asked = set.intersection(*sets), set(_name_words(question))
     counts = [len((own - shared) & asked) for own in sets]
     return [i for i, n in enumerate(counts) if n and n == max(counts)]
 
 # %% ../../nbs/retrieval/06_index.ipynb #1dd02c01
-def _months(text: str) -> list[When]:
+def _main_months(text: str) -> list[When]:
     "The month that page text names most often; one of a year where it names any"
     found = [When(d.year, d.month, None) for d in dates_in(text)]
     counts = Counter([d for d in found if d.year] or found)
@@ -409,17 +413,17 @@ def files_named(
     "The files that a question names, by name or by date."
     if len(names) < 2: return []
     def choices() -> Iterator[list[int]]:
-        yield _by_name(question, names)
-        yield _by_dates(question, [dates_in(_stem(name), loose=True) for name in names])
-        yield _by_words(question, names)
+        yield _match_names(question, names)
+        yield _match_dates(question, [dates_in(_file_stem(name), loose=True) for name in names])
+        yield _match_words(question, names)
         if not print_of or not dates_in(question): return
         prints = [print_of(i) for i in range(len(names))]
-        if any(d.day for d in dates_in(question)): yield _by_dates(question, list(map(dates_in, prints)))
-        yield _by_dates(question, list(map(_months, prints)))
+        if any(d.day for d in dates_in(question)): yield _match_dates(question, list(map(dates_in, prints)))
+        yield _match_dates(question, list(map(_main_months, prints)))
     return next((found for found in choices() if 0 < len(found) < len(names)), [])
 
 # %% ../../nbs/retrieval/06_index.ipynb #e1aae9e2
-class _Among:
+class _SomePages:
     "An index that finds some pages only"
     def __init__(self, index: Index, pages: Sequence[int]): self.index, self.pages = index, {*pages}
     def headings(self, page: int) -> Sequence[str]: return self.index.headings(page)
@@ -433,7 +437,7 @@ class FileFocus:
         pages: Sequence[int],               # of these files, from 1
         index: Callable[[Pictures], Index], # gives the index of a document
         k: int = 4                          # pages that are searched for where they are many
-    ): self.pages, self.top = list(pages), TopPages(lambda document: _Among(index(document), pages), k)
+    ): self.pages, self.top = list(pages), TopPages(lambda document: _SomePages(index(document), pages), k)
 
     def __repr__(self) -> str: return f'FileFocus({len(self.pages)} pages)'
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 import re, unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import log
-from typing import Iterator, NamedTuple, Sequence, TYPE_CHECKING
+from typing import NamedTuple, TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
@@ -23,15 +23,15 @@ _WORDS = {w: i for i, w in enumerate((
     'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten', 'eleven', 'twelve'), 1)}
 _ORDINALS = {w: i for i, w in enumerate((
     'first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh', 'eighth', 'ninth', 'tenth'), 1)}
-_NUMBER = rf'(?:\d{{1,4}}|{"|".join(_WORDS)})\b(?![.,]\d)'
+_PAGE_NUMBER = rf'(?:\d{{1,4}}|{"|".join(_WORDS)})\b(?![.,]\d)'
 _PAGE = r'(?:pages?|slides?|pp?\.|seiten?|folien?|p[aá]ginas?|pagin[ae]|sid(?:a|e|an|or))'
 _AND, _TO = r'(?:,|&|and|or|und|et|y|e|og|och)', r'(?:to|through|until|-|–|bis|à|a|al)'
 _PAGES = re.compile(rf'\b{_PAGE}\s*(?:no\.?|number|nr\.?|#)?\s*'
-                    rf'({_NUMBER}(?:\s*(?:{_AND}|{_TO})+\s*(?:{_PAGE}\s*)?{_NUMBER})*)', re.I)
-_ITEM = re.compile(rf'(?:({_TO})\s*)?(?:{_PAGE}\s*)?({_NUMBER})', re.I)
+                    rf'({_PAGE_NUMBER}(?:\s*(?:{_AND}|{_TO})+\s*(?:{_PAGE}\s*)?{_PAGE_NUMBER})*)', re.I)
+_ITEM = re.compile(rf'(?:({_TO})\s*)?(?:{_PAGE}\s*)?({_PAGE_NUMBER})', re.I)
 _NTH = re.compile(rf'\b({"|".join(_ORDINALS)}|last|\d{{1,4}}(?:st|nd|rd|th))\s+(?:page|slide)\b', re.I)
 
-def _expand(text: str) -> Iterator[int]:
+def _expand_numbers(text: str) -> Iterator[int]:
     "The numbers of a list such as '3, 5 and 7-9'"
     last = 0
     for to, number in _ITEM.findall(text):
@@ -41,14 +41,14 @@ def _expand(text: str) -> Iterator[int]:
         last = value
 
 # %% ../../nbs/retrieval/03_lexical.ipynb #a07d9224
-_WHOLE = r'(?:document|report|paper|manual|article|book|guide|handbook|documentation|package|letter|text|thesis)'
+_DOCUMENT = r'(?:document|report|paper|manual|article|book|guide|handbook|documentation|package|letter|text|thesis)'
 _FIRST_PAGE = re.compile(rf'''
     \b(?: (?:on|of|in)\sthe\s(?:front\s)?cover | (?:cover|title)\spage | title\sslide
         | who\s(?:(?:has|have)\s)?(?:wrote|written|edited|translated)(?!\sto\b)
         | who\s(?:is|are|was|were)\sthe\s(?:author|editor)s?
-        | (?:author|editor|title|version|edition|date|publisher)s?\sof\s(?:this|the)\s{_WHOLE}
+        | (?:author|editor|title|version|edition|date|publisher)s?\sof\s(?:this|the)\s{_DOCUMENT}
         | (?:which|what)\s(?:version|edition|licen[cs]e)
-        | when\swas\s(?:this|the)\s{_WHOLE}\s(?:written|published|issued)
+        | when\swas\s(?:this|the)\s{_DOCUMENT}\s(?:written|published|issued)
         | autor(?:en|in|innen)? | verfasser(?:in)? | welche[rn]?\s(?:version|fassung|ausgabe|lizenz)
         | wer\shat\s(?:\w+\s){{1,2}}(?:geschrieben|verfasst|übersetzt|herausgegeben)
         | auteure?s? | qui\sa\s(?:écrit|rédigé|traduit|publié) | quelle\s(?:est\sla\s)?(?:version|licence) )\b
@@ -65,7 +65,7 @@ def find_page_references(
     count: int     # pages of the document
 ) -> PageReferences: # without doubles, in order; of `positions` only those that exist
     "Find the pages that `question` names by number or place."
-    numbers = [n for m in _PAGES.finditer(question) for n in _expand(m[1])]
+    numbers = [n for m in _PAGES.finditer(question) for n in _expand_numbers(m[1])]
     nth = [m[1].lower() for m in _NTH.finditer(question)]
     positions = [count if word == 'last' else _ORDINALS.get(word) or int(word[:-2]) for word in nth]
     positions += [1] if _FIRST_PAGE.search(question) else []
@@ -139,7 +139,7 @@ _TOKEN = re.compile(f"{_LETTER}+(?:[-./:,'&@]{_LETTER}+)*|[{_UNSPACED}]+")
 _NUMERAL = re.compile(r"(\d{1,3}(?:([.,'])\d{3})(?:\2\d{3})*|\d+)(?:[.,](\d+))?", re.ASCII)
 
 @lru_cache(200_000)
-def _terms_of(token: str, language: str) -> tuple[str, ...]:
+def _split_terms(token: str, language: str) -> tuple[str, ...]:
     "The stem of a word, a number, or a code and its parts; nothing of a token too long to be one"
     from snowballstemmer import stemmer
     if re.match(f'[{_UNSPACED}]', token): return tuple(token[i:i + 2] for i in range(len(token) - 1)) or (token,)
@@ -164,7 +164,7 @@ def tokenize(
     language: str = 'english' # whose endings are cut off: a name of Snowball
 ) -> list[str]:               # in order; one word can give several
     "Return the terms that `text` is looked up by."
-    return [term for word in split_words(text) for term in _terms_of(word, language)]
+    return [term for word in split_words(text) for term in _split_terms(word, language)]
 
 # %% ../../nbs/retrieval/03_lexical.ipynb #22751cd0
 _LANGUAGES = dict(english='EN_PLUS', **{name: name.upper() for name in (
@@ -199,7 +199,7 @@ def scale(
     "Return scores as shares of the best."
     return scores / max(float(scores.max(initial=0)), 1e-9)
 
-def _limit(lines: Sequence[str]) -> list[str]:
+def _limit_lines(lines: Sequence[str]) -> list[str]:
     "The first lines and letters of a page"
     kept, left = list[str](), MAX_LETTERS
     for line in lines[:MAX_LINES]:
@@ -217,7 +217,7 @@ class WordIndex:
     ):
         from bm25s import BM25
         if not pages: raise ValueError('an index needs a page')
-        lines = [_limit(page) for page in pages]
+        lines = [_limit_lines(page) for page in pages]
         words = [[split_words(line) for line in page] for page in lines]
         known = [detect_language(w for line in page for w in line) for page in words]
         usual = [language for language, _ in Counter(filter(None, known)).most_common(3)] or ['english']
@@ -225,7 +225,7 @@ class WordIndex:
         self.stops = frozenset[str]().union(*(stop_words()[language] for language in usual))
         self._latest = '', dict[str, float]()   # a question and its weights
         self.labels, self.offset = [label_lines(page) for page in lines], page_number_offset(lines, self.numbers)
-        self.lines = [[[term for w in line for term in _terms_of(w, language if language in usual else usual[0])]
+        self.lines = [[[term for w in line for term in _split_terms(w, language if language in usual else usual[0])]
                        for line in page] for page, language in zip(words, known, strict=True)]
         corpus = list[list[str]]()
         for page, big in zip(self.lines, headings or [()] * len(pages), strict=True):
@@ -259,7 +259,7 @@ class WordIndex:
         if latest == question: return weights
         words = split_words(question)
         asked = [w for w in words if w not in self.stops] or words
-        terms = list(dict.fromkeys(t for l in self.languages for w in asked for t in _terms_of(w, l)))[:MAX_TERMS]
+        terms = list(dict.fromkeys(t for l in self.languages for w in asked for t in _split_terms(w, l)))[:MAX_TERMS]
         similar = {t: weight for term in terms for t, weight in self.similar_terms(term).items()}
         weights = {**similar, **dict.fromkeys(terms, 1.)}
         self._latest = question, weights

@@ -11,11 +11,10 @@ from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Mapping, Protocol, Union
-from .facts import Fact, SentenceFact, is_cell, is_sentence
+from .facts import Fact, SentenceFact, VALUE_PATTERNS, is_cell, is_sentence
 from .question import (NARROW, STOP, SYNONYM, aside_words, asks_for_page, concepts, content_words,
                                  expected_kinds, focus_words, in_english, names_money, quoted_labels, similar,
                                  superlative, tokens)
-from .facts import VALUE_PATTERNS
 from .values import NUMBER_WORDS, PATTERNS, value_kind
 
 # %% auto #0
@@ -56,7 +55,7 @@ class SentenceEncoder:
 
     def __repr__(self): return f'SentenceEncoder({self.session.get_outputs()[0].shape[-1]} dimensions)'
 
-    def _vector(self, text: str):
+    def _encode_text(self, text: str):
         "The vector of one text"
         import numpy as np
         ids = np.array([self.tokenizer.encode(text).ids])
@@ -71,7 +70,7 @@ class SentenceEncoder:
         import numpy as np
         with self._lock:
             if len(self._known) > self.keep: self._known = {}
-            self._known |= {t: self._vector(t) for t in dict.fromkeys(texts) if t not in self._known}
+            self._known |= {t: self._encode_text(t) for t in dict.fromkeys(texts) if t not in self._known}
             return np.stack([self._known[t] for t in texts])
 
 # %% ../../nbs/text/07_encoder.ipynb #4db91bc6
@@ -161,7 +160,7 @@ _SOME_NUMBER = re.compile(r'''
 ''', re.I | re.X)
 
 # %% ../../nbs/text/07_encoder.ipynb #8a108662
-def _narrow_words(
+def _find_narrow_words(
     words: tuple[str, ...] # tokens of a question
 ) -> list[frozenset[str]]: # for each narrow word, the words of which the page must say one
     "The words that a page has to say for a question."
@@ -171,7 +170,7 @@ def _narrow_words(
         if groups: out.append(frozenset().union(*groups))
     return list(dict.fromkeys(out))
 
-def _says_one(
+def _has_any(
     group: frozenset[str], # words for the same
     text: str              # page text
 ) -> bool:
@@ -195,8 +194,8 @@ class Asked:
         self.page = asks_for_page(question)
         if self.most and self.focus and self.kind not in ('person', 'place'): self.kinds = {'any': 1.0}
         self.counted = self.kind in _COUNTED or self.kind == 'code' and bool(_NUMBERED.search(question))
-        self.narrow, self.flags = _narrow_words(tokens(question)), _FLAG.findall(question)
-        self._take_words(reader)
+        self.narrow, self.flags = _find_narrow_words(tokens(question)), _FLAG.findall(question)
+        self._set_words(reader)
         self.total = sum(self.weights) or 1.0
         self.near = reader.similarity(question)
 
@@ -205,7 +204,7 @@ class Asked:
         "The likeliest kind of value that is asked for"
         return next(iter(self.kinds))
 
-    def _take_words(self, reader: Weigher):
+    def _set_words(self, reader: Weigher):
         "Set the words of the question, with their weights and concepts"
         words = [w for w in content_words(self.text) if not (self.most and superlative(w))]
         self.words = tuple(dict.fromkeys(part for w in words for part in reader.parts(w)))
@@ -231,7 +230,7 @@ class Asked:
         "Does what stands around `fact` say each flag and narrow word of the question, or does the value show it?"
         if not (self.narrow or self.flags) or value_kind(fact['value']) == self.kind == 'iban': return True
         said = around(fact)
-        return {*self.flags} <= {*_FLAG.findall(said)} and all(_says_one(group, said) for group in self.narrow)
+        return {*self.flags} <= {*_FLAG.findall(said)} and all(_has_any(group, said) for group in self.narrow)
 
     def concerns(self,
         *words: str # in English
@@ -300,11 +299,11 @@ POLITE = re.compile(r'\s*(?:can|could|will|would) you\b', re.I)   # asks for som
 _YES_OR_NO = re.compile(r'(?:yes|no|not|true|false|none|ja|nein|kein\w*|oui|non|aucune?|n/a)\b', re.I)
 
 # %% ../../nbs/text/07_encoder.ipynb #7a8ae05d
-def _near(distance: int, by: Mapping) -> float:
+def _nearness(distance: int, by: Mapping) -> float:
     "How much a word counts at a distance in words; behind the value a little less"
     return max(by['farthest'], 1.0 - by['distance'] * abs(distance)) * (1.0 if distance > 0 else by['behind'])
 
-def _owner(fact: SentenceFact, text: str, word: str, before: bool, by: Mapping) -> float:
+def _ownership(fact: SentenceFact, text: str, word: str, before: bool, by: Mapping) -> float:
     "1 if the value is the one that `word` speaks for, less if another of its kind is"
     a, b = fact['at']
     low = text.lower()
@@ -324,12 +323,12 @@ def sentence_match(
     text, (a, b) = fact['sentence'], fact['at']
     before, after = tokens(text[:a]), tokens(text[b:])
     ns = concepts(before + ('\u0000',) + after)
-    placed = [(w, ns[i], len(before) - i, _owner(fact, text, w, True, by)) for i, w in enumerate(before)]
-    placed += [(w, ns[len(before) + 1 + i], -(i + 1), _owner(fact, text, w, False, by))
+    placed = [(w, ns[i], len(before) - i, _ownership(fact, text, w, True, by)) for i, w in enumerate(before)]
+    placed += [(w, ns[len(before) + 1 + i], -(i + 1), _ownership(fact, text, w, False, by))
                for i, w in enumerate(after)]
     out = []
     for w, n in zip(asked.words, asked.concepts):
-        out.append(max((similar(w, t, n, m) * _near(d, by) * own for t, m, d, own in placed if t not in SMALL),
+        out.append(max((similar(w, t, n, m) * _nearness(d, by) * own for t, m, d, own in placed if t not in SMALL),
                        default=0.0))
     return out
 
@@ -363,7 +362,7 @@ _BY = re.compile(r'(?:^|\s)(?:by|von|par|de)\s(?=[A-ZÀ-Þ])', re.I)
 # behind a name: what somebody does, an address
 _BEHIND = re.compile(r',\s|\s[^\s:]*\d')
 
-def _person_in(
+def _find_person(
     value: str # a text that is no name as a whole
 ) -> tuple[float, str]: # (how well it fits, the value, cut to the name behind *by* if there is one)
     "A text in which a person may be named."
@@ -386,7 +385,7 @@ def fits(
     if kind in ('any', 'yesno'): return 0.0, value
     if kind == 'person' and looks == 'text':
         if _ORG.search(value): return 0.45, value
-        return (1.0, value) if _PERSON.fullmatch(value) else _person_in(value)
+        return (1.0, value) if _PERSON.fullmatch(value) else _find_person(value)
     if kind == 'code' and looks == 'text' and not re.search(r'\d|[A-Z]{2}', value): return -0.6, value
     if kind == 'place' and (looks == 'number' or _VALUE.search(value)): return -0.5, value
     if kind == 'date' and re.fullmatch(r'(?:19|20)\d\d', value): return 0.6, value

@@ -145,7 +145,7 @@ def lines_fact(
     return make_fact(kind, value, spans[0], [('key', key), ('caption', around)], box)
 
 # %% ../../nbs/text/09_facts.ipynb #b4f23ca7
-def _segment_pairs(text: str) -> list:
+def _find_segment_pairs(text: str) -> list:
     "Labels and values of a line in short parts, as *Version 1.2 / Licence free*: the first word names the others"
     ends = [m.span() for m in re.finditer(r'\s[/|•·]\s', text)]
     parts = [(a, b) for (_, a), (b, _) in zip([(0, 0), *ends], [*ends, (len(text), 0)], strict=True)]
@@ -158,7 +158,7 @@ def span_pairs(
 ) -> list[Fact]:     # facts
     "The facts that one span holds by itself."
     text, found = span['text'], inline_pairs(span['text'])
-    if not found: found = _segment_pairs(text) or [t for t in [trailing_value(text)] if t]
+    if not found: found = _find_segment_pairs(text) or [t for t in [trailing_value(text)] if t]
     return [make_fact('inline', v, span, [('key', k)], part_box(span, a, b)) for k, v, a, b in found]
 
 # %% ../../nbs/text/09_facts.ipynb #77602cb3
@@ -211,20 +211,20 @@ def right_facts(
     return out
 
 # %% ../../nbs/text/09_facts.ipynb #71fa0ee5
-def _beside(a: Span, spans: list[Span]) -> bool:
+def _has_right_neighbour(a: Span, spans: list[Span]) -> bool:
     "Does something stand to the right of `a` in its row? Then `a` more likely names that than what is below"
     return any(b['x0'] > a['x1'] and abs(b['cy'] - a['cy']) < 0.5 * min(a['h'], b['h']) for b in spans)
 
-def _same_middle(a: Span, b: Span) -> bool:
+def _shares_middle(a: Span, b: Span) -> bool:
     "Do two spans share their middle, left and right?"
     wide = max(a['x1'] - a['x0'], b['x1'] - b['x0'])
     return abs(a['x0'] + a['x1'] - b['x0'] - b['x1']) / 2 < max(0.5 * a['h'], 0.12 * wide)
 
-def _right_below(a: Span, b: Span) -> bool:
+def _is_right_below(a: Span, b: Span) -> bool:
     "Does `b` stand close below `a`, at one of its edges or under its middle?"
     close = -0.3 * a['h'] < b['y0'] - a['y1'] < 1.6 * max(a['h'], b['h']) and b is not a
     return close and (abs(a['x0'] - b['x0']) < 1.2 * a['h'] or abs(a['x1'] - b['x1']) < 0.5 * a['h']
-                      or _same_middle(a, b))
+                      or _shares_middle(a, b))
 
 # %% ../../nbs/text/09_facts.ipynb #0656d258
 def _is_labelled(a: Span, spans: list[Span]) -> bool:
@@ -232,13 +232,13 @@ def _is_labelled(a: Span, spans: list[Span]) -> bool:
     left = [b for b in spans if b['x1'] < a['x0'] and abs(b['cy'] - a['cy']) < 0.5 * a['h']]
     return bool(left) and max(left, key=lambda b: b['x1'])['text'].endswith(':')
 
-def _value_below(a: Span, spans: list[Span]) -> Optional[Span]:
+def _find_value_below(a: Span, spans: list[Span]) -> Optional[Span]:
     "The span that label `a` may name below it, if any"
     if not _looks_like_label(a['text']) or BULLET.match(a['text']): return None
     right = lambda b: b['x0'] - a['x1'] > 0 and abs(b['cy'] - a['cy']) < 0.5 * a['h']
     if a['text'].endswith(':') and any(right(b) for b in spans): return None
     if _is_labelled(a, spans): return None
-    under = [b for b in spans if _right_below(a, b)]
+    under = [b for b in spans if _is_right_below(a, b)]
     b = min(under, key=lambda b: (b['y0'], abs(a['x0'] - b['x0'])), default=None)
     if b is None or b['text'].endswith(':') or inline_pairs(a['text']) or BULLET.match(b['text']): return None
     return b
@@ -250,30 +250,30 @@ def below_facts(
     "Label and what stands just below it."
     out = []
     for a in spans:
-        b = _value_below(a, spans)
+        b = _find_value_below(a, spans)
         if b is None: continue
         key, value, start, end = (inline_pairs(b['text']) or [('', b['text'], 0, len(b['text']))])[0]
         label = ' '.join([a['text'].rstrip(': '), key]).strip()
-        kind = 'below?' if _beside(a, spans) and _beside(b, spans) else 'below'
+        kind = 'below?' if _has_right_neighbour(a, spans) and _has_right_neighbour(b, spans) else 'below'
         out.append(make_fact(kind, value, b, [('key', label)], part_box(b, start, end), key_box=a['bbox']))
     return out
 
 # %% ../../nbs/text/09_facts.ipynb #37287a74
-def _axis(row: list[Span]) -> list:
+def _find_axis(row: list[Span]) -> list:
     "The spans of `row` that may be the words on an axis: years, or short labels"
     years = [s for s in row if re.fullmatch(r"(?:19|20)\d\d|'\d\d", s['text'])]
     if len(years) == len(row): return years
     return [s for s in row if _looks_like_label(s['text']) and len(s['text'].split()) <= 4
             and not s['text'].endswith(':')]
 
-def _number_over(a: Span, spans: list[Span], used: list) -> Optional[Span]:
+def _find_number_above(a: Span, spans: list[Span], used: list) -> Optional[Span]:
     "The number nearest above `a` in its column"
-    over = [b for b in spans if b['y1'] < a['y0'] + 0.3 * a['h'] and _same_middle(a, b)
+    over = [b for b in spans if b['y1'] < a['y0'] + 0.3 * a['h'] and _shares_middle(a, b)
             and not any(b is u for u in used)]
     b = max(over, key=lambda b: b['y1'], default=None)
     return b if b is not None and value_kind(b['text']) in NUMERIC_KINDS else None
 
-def _caption(spans: list[Span], top: float) -> list:
+def _caption_labels(spans: list[Span], top: float) -> list:
     "The nearest text above the height `top`, as a list of labels"
     over = (s for s in reversed(spans) if s['y1'] <= top + 2 and value_kind(s['text']) == 'text')
     caption = next((s for s in over if len(s['text'].split()) > 1), None)
@@ -287,18 +287,18 @@ def chart_facts(
     "Bars and points of charts, by the words on their axes."
     facts, used = [], []
     for row in rows:
-        axis = _axis(row)
-        pairs = [(a, b) for a in axis if (b := _number_over(a, spans, used)) is not None]
+        axis = _find_axis(row)
+        pairs = [(a, b) for a in axis if (b := _find_number_above(a, spans, used)) is not None]
         if len(axis) < 2 or len(pairs) < max(2, 0.6 * len(axis)): continue
         top = min(b['y0'] for _, b in pairs)
-        labels, number = _caption(spans, top), len(used)
+        labels, number = _caption_labels(spans, top), len(used)
         facts += [make_fact('bar', b['text'], b, [('key', a['text']), *labels], key_box=a['bbox'], chart=number)
                   for a, b in pairs]
         used += [s for s in spans if top - 2 <= s['cy'] <= row[0]['y1'] + 2]
     return facts, used
 
 # %% ../../nbs/text/09_facts.ipynb #b59e56d1
-def _labelled_rows(rows: list[list[Optional[Span]]]) -> list[list[Optional[Span]]]:
+def _repeat_labels(rows: list[list[Optional[Span]]]) -> list[list[Optional[Span]]]:
     "Rows with the labels at their beginning that are printed once for several, if the rows are filled alike else"
     out = list[list[Optional[Span]]]()
     for row in rows:
@@ -315,7 +315,7 @@ def cell_facts(
 ) -> list[Fact]:       # facts
     "A fact for each cell; a label that is printed once names the rows below it too."
     heads = [c['text'] if c else '' for c in table['header']] if table['header'] else [''] * len(table['cols'])
-    out, labelled = [], _labelled_rows(table['rows'])
+    out, labelled = [], _repeat_labels(table['rows'])
     for i, row in enumerate(table['rows']):
         for j, c in enumerate(row):
             if c is None: continue
@@ -354,7 +354,7 @@ _VERBAL = re.compile(r'(?:been|be|being|not|also|[a-z]{2,}ed|set|made|given|held
                      r'to|at|by|on|in|of|from|for|with|as|the following)\b', re.I)
 
 # %% ../../nbs/text/09_facts.ipynb #3f887fd7
-def _sentence_values(
+def _find_sentence_values(
     text: str # a sentence
 ) -> list:    # (kind, start, end), the most telling kind first, no two the same place
     "Values, names and phrases that a sentence offers as answers."
@@ -371,12 +371,12 @@ def _sentence_values(
             if not any(m.start() < d and c < m.end() for c, d in taken)
             and (m.start() > 0 or ' ' in m[0])]
     out += [('duration', *m.span()) for m in _RANGE.finditer(text)]
-    return out + _phrases(text)
+    return out + _find_phrases(text)
 
 _COPULA = re.compile(r'(?:is|are|was|were|:|means|includes?)\s', re.I)
 
 # %% ../../nbs/text/09_facts.ipynb #dcdeadca
-def _phrases(text: str) -> list:
+def _find_phrases(text: str) -> list:
     "(kind, start, end) of what stands behind a verb or preposition"
     out = []
     for m in _TRIGGER.finditer(text):
@@ -410,7 +410,7 @@ def sentence_facts(
     out = []
     for a, b in split_sentences(text):
         sentence = text[a:b]
-        values = _sentence_values(sentence) if 2 < len(sentence.split()) <= MOST_WORDS else []
+        values = _find_sentence_values(sentence) if 2 < len(sentence.split()) <= MOST_WORDS else []
         for kind, c, d in values:
             span, box = place_of(places, a + c, a + d)
             out.append(make_fact('sentence', sentence[c:d], span, [], box, looks=kind, sentence=sentence, at=(c, d),

@@ -50,7 +50,7 @@ def _digits(text: str) -> str: return re.sub(r'\D', '', text)
 # %% ../../nbs/text/50_grounding.ipynb #51386c78
 _MAX_LINES = 5   # lines that a value may run over
 
-def _exact_runs(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_Token]]:
+def _find_exact_runs(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_Token]]:
     "Runs of words whose letters are those wanted"
     for start, first in enumerate(tokens):
         if not first.letters or not wanted.startswith(first.letters): continue
@@ -62,7 +62,7 @@ def _exact_runs(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_Token]]
                 yield [t for t in tokens[start:end + 1] if t.letters]
                 break
 
-def _inside_words(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_Token]]:
+def _find_inside_words(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_Token]]:
     "Single words that hold what is wanted, as a price with its currency"
     digits = _digits(wanted)
     if len(wanted) > 2: yield from ([t] for t in tokens if wanted in t.letters and _digits(t.letters) == digits)
@@ -73,28 +73,28 @@ def first_run(
 ) -> Optional[list[Word]]: # None where they say no such thing
     "The first words of which all letters, or those of a single word, are what is wanted."
     tokens = _tokens([words])
-    found = next(_exact_runs(tokens, wanted), None) or next(_inside_words(tokens, wanted), None)
+    found = next(_find_exact_runs(tokens, wanted), None) or next(_find_inside_words(tokens, wanted), None)
     return [t.word for t in found] if found else None
 
 # %% ../../nbs/text/50_grounding.ipynb #050487fa
-def _number(text: str) -> Optional[float]:
+def _read_number(text: str) -> Optional[float]:
     "The number that a text is, all its digits used; None for a date, a time, a telephone"
     number = to_number(text) if _digits(text) else None
     if number is None: return None
     return number if _digits(f'{abs(number):.9f}').strip('0') == _digits(text).strip('0') else None
 
-def _same_number(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_Token]]:
+def _find_same_number(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_Token]]:
     "Words, two together at most, that are the same number"
-    number = None if re.search(r'[^\W\d_]{4,}', wanted) else _number(wanted)
+    number = None if re.search(r'[^\W\d_]{4,}', wanted) else _read_number(wanted)
     if number is None: return
     for i, t in enumerate(tokens):
         before = tokens[i - 1] if i and tokens[i - 1].line == t.line and not tokens[i - 1].letters.isalpha() else None
-        if _number(t.word.text) == number: yield [t]
-        elif before and _number(before.word.text) != number == _number(f'{before.word.text} {t.word.text}'):
+        if _read_number(t.word.text) == number: yield [t]
+        elif before and _read_number(before.word.text) != number == _read_number(f'{before.word.text} {t.word.text}'):
             yield [before, t]
 
 # %% ../../nbs/text/50_grounding.ipynb #4a195f56
-def _fuzzy_runs(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_Token]]:
+def _find_fuzzy_runs(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_Token]]:
     "The run of words with the fewest wrong letters, if these are few; digits may not differ"
     from rapidfuzz.fuzz import ratio
     if len(wanted) < 6: return
@@ -159,7 +159,7 @@ class TextLocator:
         wanted = letters_of(quote)
         if not wanted or abstains(quote): return None
         for match, search in _SEARCHES:
-            found = [_location(number, tokens, _with_signs(tokens, run, quote), match)
+            found = [_locate_run(number, tokens, _with_signs(tokens, run, quote), match)
                      for number, orders in self._tokens.items() for tokens in orders
                      for run in search(tokens, quote if match == 'number' else wanted)]
             free = [p for p in found if not _is_taken(p, taken) and _gap(p, near) <= reach]
@@ -183,7 +183,8 @@ class TextLocator:
 
 # %% ../../nbs/text/50_grounding.ipynb #c3fb926d
 _SEARCHES: tuple[tuple[Match, Callable[[Sequence[_Token], str], Iterator[list[_Token]]]], ...] = (
-    ('letters', _exact_runs), ('letters', _inside_words), ('number', _same_number), ('nearly', _fuzzy_runs))
+    ('letters', _find_exact_runs), ('letters', _find_inside_words), ('number', _find_same_number),
+    ('nearly', _find_fuzzy_runs))
 
 # %% ../../nbs/text/50_grounding.ipynb #1ff975c3
 def _column_order(rows: list[list[Cell]]) -> list[Cell]:
@@ -204,7 +205,7 @@ def _is_below(a: Box, b: Box) -> bool:
     return abs(a[0] - b[0]) < .02 and -.3 * height < b[1] - a[3] < 1.2 * height
 
 # %% ../../nbs/text/50_grounding.ipynb #e20ce56a
-def _location(page: int, tokens: Sequence[_Token], run: Sequence[_Token], match: Match) -> Location:
+def _locate_run(page: int, tokens: Sequence[_Token], run: Sequence[_Token], match: Match) -> Location:
     "The location of a run of words, and of the lines among which they stand"
     numbers = {t.line for t in run}
     return Location(page, around([t.word.bbox for t in run]), ' '.join(t.word.text for t in run),
@@ -242,7 +243,7 @@ def _quotes(e: Evidence, answer: str) -> list[str]:
     return [e['content'], e['content'].rpartition(': ')[2]]
 
 # %% ../../nbs/text/50_grounding.ipynb #e1433f33
-def _grounded(e: Evidence, quotes: Sequence[str], locator: TextLocator) -> Evidence:
+def _ground_one(e: Evidence, quotes: Sequence[str], locator: TextLocator) -> Evidence:
     "Evidence with the words that say one of some quotes; its own box where no page does"
     own = e['bbox']
     for quote in quotes:
@@ -261,15 +262,15 @@ def ground_evidence(
 ) -> list[Evidence]:
     "Put the boxes of evidence on the words that say so."
     return [e if e['page'] not in locator.pages else
-            _grounded(e, [answer] if i == 0 else _quotes(e, answer), locator) for i, e in enumerate(evidence)]
+            _ground_one(e, [answer] if i == 0 else _quotes(e, answer), locator) for i, e in enumerate(evidence)]
 
 # %% ../../nbs/text/50_grounding.ipynb #5eb9e263
 @cache   # for clients that read no text: what one episode reads of pictures is not at hand in another
-def _extractor(read: bool) -> TextExtractor: return TextExtractor(cache=None)
+def _open_extractor(read: bool) -> TextExtractor: return TextExtractor(cache=None)
 
-def _text_of(page: Any, extractor: Optional[TextExtractor], read: bool) -> Optional[PageText]:
+def _read_page(page: Any, extractor: Optional[TextExtractor], read: bool) -> Optional[PageText]:
     "The text of a page; None where it is not to be had"
-    extractor = extractor if isinstance(extractor, TextExtractor) else _extractor(read)
+    extractor = extractor if isinstance(extractor, TextExtractor) else _open_extractor(read)
     try: return extractor.read([page])[0] if read else extractor.at_hand(page)
     except (PageError, OSError): return None
 
@@ -283,7 +284,7 @@ def open_locator(
     "Make a locator of some pages of a document."
     held = getattr(document, 'infos', None) or (document if read or isinstance(document, (list, tuple)) else None)
     if held is None: return None   # pages that somebody else draws, each time anew
-    found = {n: _text_of(held[n - 1], extractor, read) for n in sorted({*numbers}) if 0 < n <= len(document)}
+    found = {n: _read_page(held[n - 1], extractor, read) for n in sorted({*numbers}) if 0 < n <= len(document)}
     pages = {n: page for n, page in found.items() if page and page['lines']}
     return TextLocator(pages) if pages else None
 

@@ -37,7 +37,7 @@ class Span(TypedDict):
 _LEADER = re.compile(r'(?:[.·…_]\s?){3,}|[.·…_]{2,}$')
 _WIDE_GAP = 1.7   # in line heights
 
-def _cuts(words: list, edges: list, height: float) -> list:
+def _group_words(words: list, edges: list, height: float) -> list:
     "Groups of word indices that are not parted by a wide gap"
     groups = [[0]]
     for i in range(1, len(words)):
@@ -46,7 +46,7 @@ def _cuts(words: list, edges: list, height: float) -> list:
     return groups
 
 # %% ../../nbs/text/03_layout.ipynb #49f3677f
-def _leader_parts(text: str, x0: float, x1: float) -> list:
+def _cut_at_leaders(text: str, x0: float, x1: float) -> list:
     "(text, x0, x1) of the parts of `text` around dotted leaders"
     parts, at, step = [], 0, (x1 - x0) / max(1, len(text))
     for m in [*_LEADER.finditer(text), None]:
@@ -79,14 +79,14 @@ def _line_spans(
     (w, h), spans = page['size'], []
     placed = [(word, edge) for word, edge in zip(line['text'].split(), line['words']) if not is_raised(word)]
     words, edges = [word for word, _ in placed], [(a * w, b * w) for _, (a, b) in placed]
-    for group in _cuts(words, edges, max(1.0, (line['bbox'][3] - line['bbox'][1]) * h)) if words else []:
+    for group in _group_words(words, edges, max(1.0, (line['bbox'][3] - line['bbox'][1]) * h)) if words else []:
         text, placed = ' '.join(words[i] for i in group), [(words[i], *edges[i]) for i in group]
-        for part, x0, x1 in _leader_parts(text, placed[0][1], placed[-1][2]):
+        for part, x0, x1 in _cut_at_leaders(text, placed[0][1], placed[-1][2]):
             spans.append(_make_span(part, x0, x1, line, page, placed if part == text else []))
     return spans
 
 # %% ../../nbs/text/03_layout.ipynb #bdb414dd
-def _touches(a: Span, b: Span) -> bool:
+def _is_continued(a: Span, b: Span) -> bool:
     "Is `b` the rest of a line whose first part is `a`?"
     return (abs(a['cy'] - b['cy']) < 0.35 * min(a['h'], b['h'])
             and -0.3 * a['h'] < b['x0'] - a['x1'] < 0.45 * min(a['h'], b['h'])
@@ -107,7 +107,7 @@ def page_spans(
     spans = sorted((s for line in valid for s in _line_spans(line, page)), key=lambda s: s['x0'])
     out = []
     for s in spans:
-        left = next((t for t in out if _touches(t, s)), None)
+        left = next((t for t in out if _is_continued(t, s)), None)
         if left is None: out.append(s)
         else: _append(left, s)
     return sorted(out, key=lambda s: (s['cy'], s['x0']))
@@ -164,7 +164,7 @@ def aligned(
 BULLET = re.compile(r'^\s*(?:[•●▪■◦‣∙*·►➢✓–—-]|\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(?[a-zA-Z][.)])\s+')
 _LABELLED = re.compile(r'[^\W\d_][^:.,;]{0,30}:\s+\S')   # a line that begins with a label is no continuation
 
-def _next_line(s: Span, t: Span) -> bool:
+def _continues(s: Span, t: Span) -> bool:
     "May span `t` be the next line of a paragraph that ends in `s`?"
     shifted = abs(s['x0'] - t['x0']) > 0.5 * s['h'] and not BULLET.match(s['text'])
     if shifted and not t['text'][:1].islower() and not s['text'].endswith(','): return False
@@ -177,17 +177,17 @@ _OPEN = re.compile(r'(?<=\s)(?:is|are|was|were|be|the|an?|of|in|on|at|by|for|wit
                    r'der|die|das|den|dem|des|eine?[mnrs]?|ist|sind|war|waren|von|im|am|mit|und|oder|für|zu[mr]?|'
                    r'les?|la|des?|du|une?|est|sont|et|ou|dans|par|pour|avec|sur|aux?)$')   # what ends no sentence
 
-def _full(s: Span, t: Span, right: float) -> bool:
+def _is_full(s: Span, t: Span, right: float) -> bool:
     "Is line `s` full: would the first word of `t` not have fitted before the `right` edge?"
     first = (t['x1'] - t['x0']) * len(t['text'].split()[0]) / max(1, len(t['text']))
     return s['x1'] + first > right - 1.5 * s['h']
 
 # %% ../../nbs/text/03_layout.ipynb #8e834473
-def _chains(spans: list[Span]) -> list[list[Span]]:
+def _chain_lines(spans: list[Span]) -> list[list[Span]]:
     "Spans that may follow one another as lines"
     chains = list[list[Span]]()
     for t in spans:
-        s = next((c for c in reversed(chains) if _next_line(c[-1], t)), None)
+        s = next((c for c in reversed(chains) if _continues(c[-1], t)), None)
         if s is None: chains.append([t])
         else: s.append(t)
     return chains
@@ -203,13 +203,13 @@ def page_paragraphs(
     spans: list[Span] # spans of a page
 ) -> list:      # paragraphs from top to bottom: lists of spans
     "Group the spans of running text into paragraphs; a span by itself is a paragraph too."
-    return [p for c in _chains(spans) for p in _split_full(c)]
+    return [p for c in _chain_lines(spans) for p in _split_full(c)]
 
 def prose(
     spans: list[Span]   # spans of a page
 ) -> list[list[Span]]:  # columns or blocks from top to bottom: lists of spans
     "The spans that are running text beyond doubt."
-    return [c for c in _chains(spans) if _is_prose([s['text'] for s in c])]
+    return [c for c in _chain_lines(spans) if _is_prose([s['text'] for s in c])]
 
 # %% ../../nbs/text/03_layout.ipynb #d4572b8c
 _CUT = re.compile(r'[^\W_]-$')   # a word that goes on in the next line
@@ -221,7 +221,7 @@ def _split_full(chain: list) -> list:
     for s, t in zip(chain, chain[1:]):
         goes_on = (_CUT.search(s['text']) or t['text'][:1].islower() and not s['text'].endswith(('.', '!', '?', ':'))
                    or len(s['text'].split()) > 2 and _OPEN.search(s['text']))
-        if goes_on or _full(s, t, right) and len(s['text'].split()) > 3: out[-1].append(t)
+        if goes_on or _is_full(s, t, right) and len(s['text'].split()) > 3: out[-1].append(t)
         else: out.append([t])
     return out
 
@@ -276,9 +276,9 @@ def page_headings(
     "Spans that stand alone and look like headings."
     if not rows: return []
     usual = statistics.median(s['h'] for r in rows for s in r)
-    return [s for r in rows for s in r if _heading(s, r, usual)]
+    return [s for r in rows for s in r if _is_heading(s, r, usual)]
 
-def _heading(s: Span, row: list[Span], usual: float) -> bool:
+def _is_heading(s: Span, row: list[Span], usual: float) -> bool:
     "Does span `s` look like a heading, where page text is `usual` pixels high?"
     words = s['text'].split()
     if len(words) > 12 or value_kind(s['text']) != 'text' or not re.search('[A-Za-z]{2}', s['text']): return False
@@ -292,18 +292,18 @@ _SIDE = 0.007, 0.035       # of a box, in parts of the longer side of the page
 _CLEAR, _INKED = 0.03, 0.07 # share of ink within a box that is empty at most, and ticked at least
 _MOST = 400                # boxes of a page; more are a pattern
 
-def _ink(image: Image):
+def _find_ink(image: Image):
     "Where a page is darker than its paper, as 0 and 1"
     import numpy as np
     grey = np.asarray(image.convert('L'))
     return (grey < 0.7 * np.median(grey[::7, ::7])).astype(np.uint8)
 
-def _state(inside) -> Optional[bool]:
+def _is_ticked(inside) -> Optional[bool]:
     "Is a box ticked? None where that is not sure"
     share = float(inside.mean()) if inside.size else 0.05
     return True if share >= _INKED else False if share <= _CLEAR else None
 
-def _stands_free(ink, x: int, y: int, w: int, h: int) -> bool:
+def _is_free_standing(ink, x: int, y: int, w: int, h: int) -> bool:
     "Is there room on the left of a box and, where no tick reaches, on its right?"
     room, edge = max(2, w // 4), max(2, w // 5)   # of the box itself, whose stroke is outside the hole
     left = ink[y:y + h, max(0, x - edge - room):max(0, x - edge)]
@@ -321,7 +321,7 @@ def find_boxes(
 ) -> list[tuple[Box, Optional[bool]]]: # (place 0-1, is it ticked? None: not known)
     "The check boxes that are drawn on a page."
     import cv2, numpy as np
-    ink, (w, h) = _ink(image), image.size
+    ink, (w, h) = _find_ink(image), image.size
     low, high = (part * max(w, h) for part in _SIDE)
     long = max(5, round(0.8 * low))
     strokes = [cv2.morphologyEx(ink, cv2.MORPH_OPEN, np.ones(shape, np.uint8)) for shape in ((1, long), (long, 1))]
@@ -333,17 +333,17 @@ def find_boxes(
         (x, y, bw, bh), (px, py, pw, ph) = cv2.boundingRect(hole), cv2.boundingRect(outlines[parent])
         stroke = max(1, min(x - px, y - py, px + pw - x - bw, py + ph - y - bh))
         square = low <= bw <= high and 0.8 < bw / bh < 1.25 and cv2.contourArea(hole) > 0.85 * (bw - 1) * (bh - 1)
-        if not square or max(pw, ph) > 1.6 * max(bw, bh) or not _stands_free(ink, x, y, bw, bh): continue
+        if not square or max(pw, ph) > 1.6 * max(bw, bh) or not _is_free_standing(ink, x, y, bw, bh): continue
         if not _has_corners(ink, x, y, bw, bh, stroke): continue
         rim = max(2, bw // 6)
         inside = ink[y + rim:y + bh - rim, x + rim:x + bw - rim]
-        out.append(((x / w, y / h, (x + bw) / w, (y + bh) / h), _state(inside)))
+        out.append(((x / w, y / h, (x + bw) / w, (y + bh) / h), _is_ticked(inside)))
     return out if len(out) <= _MOST else []
 
 # %% ../../nbs/text/03_layout.ipynb #f26a0011
 _TAKEN_FOR = re.compile('[DOoXx×V\u2000-\uffff]')   # a box as OCR may read it: a letter, a sign, a Chinese character
 
-def _marked(line: TextLine, at: int, mark: str, box: list[float]) -> TextLine:
+def _mark_word(line: TextLine, at: int, mark: str, box: list[float]) -> TextLine:
     "A line with a mark before word `at`, or for it"
     words, edges, own = line['text'].split(), list(line['words']), [box[0], box[2]]
     over = bool(_TAKEN_FOR.fullmatch(words[at])) and edges[at][0] < box[2] and box[0] < edges[at][1]
@@ -351,7 +351,7 @@ def _marked(line: TextLine, at: int, mark: str, box: list[float]) -> TextLine:
     left, top, right, bottom = line['bbox']
     return {**line, 'text': ' '.join(words), 'words': edges, 'bbox': [min(left, box[0]), top, right, bottom]}
 
-def _labelled(line: TextLine, box: list[float]) -> Optional[int]:
+def _label_at(line: TextLine, box: list[float]) -> Optional[int]:
     "Which word of a line is the first right of a box, close by; None where there is none"
     room, middle = 1.5 * (box[2] - box[0]), (box[0] + box[2]) / 2
     if not line['bbox'][1] < (box[1] + box[3]) / 2 < line['bbox'][3]: return None
@@ -367,9 +367,9 @@ def with_marks(
     for place, ticked in boxes:
         if ticked is None: continue
         mark, box = TICKED if ticked else EMPTY, [round(min(1., max(0., v)), 4) for v in place]
-        near = [(out[i]['words'][at][0], i, at) for i in range(len(out)) if (at := _labelled(out[i], box)) is not None]
+        near = [(out[i]['words'][at][0], i, at) for i in range(len(out)) if (at := _label_at(out[i], box)) is not None]
         if near:
             _, i, at = min(near)
-            out[i] = _marked(out[i], at, mark, box)
+            out[i] = _mark_word(out[i], at, mark, box)
         else: out.append(TextLine(text=mark, bbox=box, score=1., words=[[box[0], box[2]]]))
     return out

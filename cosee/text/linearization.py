@@ -49,7 +49,7 @@ class Line:
 # %% ../../nbs/text/13_linearization.ipynb #ee23a070
 Cell = tuple[Word, ...]
 
-def _cell(span: Span, page: PageText) -> Cell:
+def _words_of_span(span: Span, page: PageText) -> Cell:
     "The words of a span; where their places are not known, its width is shared out by letters"
     width, (left, top, right, bottom) = page['size'][0], span['bbox']
     placed = [(t, x0 / width, x1 / width) for t, x0, x1 in span['words']]
@@ -62,7 +62,7 @@ def _cell(span: Span, page: PageText) -> Cell:
 # %% ../../nbs/text/13_linearization.ipynb #fb173688
 _RUNNING = 4   # words of a line from which it may be running text
 
-def _gutter(rows: list[list[Span]], width: float) -> float:
+def _find_gutter(rows: list[list[Span]], width: float) -> float:
     "Where text in two columns is parted, in pixels; 0 where it is not"
     best, place = 0, 0.
     for x in (width * part / 40 for part in range(14, 27)):
@@ -75,7 +75,7 @@ def _gutter(rows: list[list[Span]], width: float) -> float:
     return place
 
 # %% ../../nbs/text/13_linearization.ipynb #37da911e
-def _parted(rows: list[list[Span]], x: float) -> list[list[Span]]:
+def _part_columns(rows: list[list[Span]], x: float) -> list[list[Span]]:
     "Rows in reading order: left column, right column, and what goes over both where it stands"
     out, left, right = [], [], []
     for row in rows:
@@ -91,14 +91,14 @@ def layout(
     page: PageText # a page of text
 ) -> list[list[Cell]]: # rows of cells, in reading order
     "What stands on a page, row by row, column by column where text runs in two; what is turned as a block by itself."
-    return [row for part in directions(page) for row in _part_rows(part)]
+    return [row for part in directions(page) for row in _rows_of_part(part)]
 
-def _part_rows(part: PageText) -> list[list[Cell]]:
+def _rows_of_part(part: PageText) -> list[list[Cell]]:
     "The rows of what is read in one direction, at their places on the page as it is drawn"
     rows = page_rows(page_spans(part))
-    gutter = _gutter(rows, part['size'][0]) if len(rows) > 8 else 0
-    cells = [[as_drawn_words(_cell(s, part), part.get('turned', 0)) for s in row]
-             for row in (_parted(rows, gutter) if gutter else rows)]
+    gutter = _find_gutter(rows, part['size'][0]) if len(rows) > 8 else 0
+    cells = [[as_drawn_words(_words_of_span(s, part), part.get('turned', 0)) for s in row]
+             for row in (_part_columns(rows, gutter) if gutter else rows)]
     return [kept for row in cells if (kept := [c for c in row if c])]
 
 def as_drawn_words(
@@ -120,28 +120,28 @@ def check_form(
     if form not in get_args(Form): raise ValueError(f"form must be one of {', '.join(get_args(Form))}, not {form!r}")
     return cast(Form, form)
 
-def _said(cell: Cell) -> str: return ' '.join(w.text for w in cell)
+def _cell_text(cell: Cell) -> str: return ' '.join(w.text for w in cell)
 
-def _grid(row: list[Cell], width: int = 80) -> str:
+def _write_grid(row: list[Cell], width: int = 80) -> str:
     "The cells of a row at their places in a line of so many letters"
     text = ''
     for cell in row:
         at = round(cell[0].bbox[0] * width)
-        text += ' ' * max(2 if text else 0, min(at, width) - len(text)) + _said(cell)
+        text += ' ' * max(2 if text else 0, min(at, width) - len(text)) + _cell_text(cell)
     return text
 
 def _write_row(row: list[Cell], form: Form, first: int) -> tuple[str, list[Cell]]:
     "The text of a row whose first number is `first`, and the words behind each number"
     if form in ('cells', 'lines'):
-        told = [f'[{first + i}] {_said(c)}' for i, c in enumerate(row)]
+        told = [f'[{first + i}] {_cell_text(c)}' for i, c in enumerate(row)]
         return ('\n' if form == 'lines' else '  ').join(told), row
-    text = _grid(row) if form == 'grid' else ' | '.join(map(_said, row))
+    text = _write_grid(row) if form == 'grid' else ' | '.join(map(_cell_text, row))
     return (text if form == 'plain' else f'[{first}] {text}'), [tuple(w for c in row for w in c)]
 
 # %% ../../nbs/text/13_linearization.ipynb #34c131fc
 _FORGED = re.compile(r'\[(\s*\d+\s*)\]|(?<==)=+')
 
-def _harmless(row: list[Cell]) -> list[Cell]:
+def _defuse_row(row: list[Cell]) -> list[Cell]:
     "Cells whose text cannot be taken for a number or a page mark"
     return [tuple(w._replace(text=_FORGED.sub(lambda m: f'({m[1]})' if m[1] else '', w.text)) for w in c) for c in row]
 
@@ -151,7 +151,7 @@ _AROUND = (.6, .4, .2)   # what rows so far away gain
 
 def _stems(text: str) -> set[str]: return {w[:6] for w in _ASKED.findall(text.casefold())}
 
-def _worth(rows: Sequence[str], question: str) -> list[float]:
+def _score_rows(rows: Sequence[str], question: str) -> list[float]:
     "How much each row has to do with a question"
     asked, said = _stems(question), [_stems(row) for row in rows]
     rare = {w: math.log(1 + len(rows) / n) for w in asked if (n := sum(w in words for words in said))}
@@ -171,8 +171,8 @@ def _fitting_rows(
 ) -> list[int]:             # their places, in order
     "The rows that are shown of a page."
     if share >= 1: return list(range(len(rows)))
-    lengths = [sum(len(_said(c)) for c in row) for row in rows]
-    worth = _worth([' '.join(map(_said, row)) for row in rows], question)
+    lengths = [sum(len(_cell_text(c)) for c in row) for row in rows]
+    worth = _score_rows([' '.join(map(_cell_text, row)) for row in rows], question)
     left, kept = share * sum(lengths) + 1e-6, list[int]()
     for i in sorted(range(len(rows)), key=lambda i: (-worth[i], i)):
         left -= lengths[i]
@@ -185,7 +185,7 @@ def likeliest(
     question: str          # what was asked
 ) -> Optional[Line]:       # the first where none stands out
     "The line that has most to do with a question."
-    worth = _worth([l.text for l in lines], question)
+    worth = _score_rows([l.text for l in lines], question)
     return lines[worth.index(max(worth))] if lines else None
 
 # %% ../../nbs/text/13_linearization.ipynb #ae438bd8
@@ -197,13 +197,13 @@ class WrittenPage(NamedTuple):
 
 _EMPTY = '(no print on this page: a picture, or blank)'
 
-def _gap(rows: list[list[Cell]]) -> list[str]:
+def _describe_gap(rows: list[list[Cell]]) -> list[str]:
     "What is said of rows that are left out"
     if not rows: return []
-    begins = ' '.join(map(_said, rows[0]))[:40]
+    begins = ' '.join(map(_cell_text, rows[0]))[:40]
     return [f'({len(rows)} more lines of this page are left out, from "{begins}" on)']
 
-def _mark(page: int, rows: list[str]) -> str: return '\n'.join([f'=== Page {page} ===', *rows])
+def _with_page_mark(page: int, rows: list[str]) -> str: return '\n'.join([f'=== Page {page} ===', *rows])
 
 # %% ../../nbs/text/13_linearization.ipynb #e78ae664
 def write_page(
@@ -217,18 +217,18 @@ def write_page(
     "A page of text as text; what does not fit is named."
     if not rows:
         number = '' if form == 'plain' else f'[{first}] '
-        return WrittenPage(_mark(page, [number + _EMPTY]), [Line(first, page, ())], 0)
-    return _write(rows, _fitting_rows(rows, share, question), page, form, first)
+        return WrittenPage(_with_page_mark(page, [number + _EMPTY]), [Line(first, page, ())], 0)
+    return _write_rows(rows, _fitting_rows(rows, share, question), page, form, first)
 
-def _write(rows: list[list[Cell]], kept: Sequence[int], page: int, form: Form, first: int) -> WrittenPage:
+def _write_rows(rows: list[list[Cell]], kept: Sequence[int], page: int, form: Form, first: int) -> WrittenPage:
     "The rows at some places, and what is said of those between them"
     texts, lines = list[str](), list[Line]()
     for at, before in zip(kept, [-1, *kept], strict=False):
-        text, cells = _write_row(_harmless(rows[at]), form, first + len(lines))
-        texts += [*_gap(rows[before + 1:at]), text]
+        text, cells = _write_row(_defuse_row(rows[at]), form, first + len(lines))
+        texts += [*_describe_gap(rows[before + 1:at]), text]
         lines += [Line(first + len(lines) + i, page, c) for i, c in enumerate(cells)]
-    texts += _gap(rows[kept[-1] + 1 if kept else 0:])
-    return WrittenPage(_mark(page, texts), lines, len(rows) - len(kept))
+    texts += _describe_gap(rows[kept[-1] + 1 if kept else 0:])
+    return WrittenPage(_with_page_mark(page, texts), lines, len(rows) - len(kept))
 
 # %% ../../nbs/text/13_linearization.ipynb #1db30af1
 Wanted = Literal['date', 'amount', 'code', 'company', 'address', '']
@@ -254,12 +254,12 @@ _DATE = re.compile(rf"\d{{1,2}}(?:st|nd|rd|th)?[-/., ]{{0,2}}(?:{MONTHS})\.?[-/.
 _AMOUNT = re.compile(r'[$€£]? ?\d[\d,]*\.\d{2}(?![\d%])|[$€£] ?\d[\d,]*|\d{1,3}(?:\.\d{3})*,\d{2}(?![\d%])')
 _CODE = re.compile(r'(?<![\w.,/$])(?=[\w/-]*\d{2})[A-Za-z]{0,6}[-/#]?\d[\w/-]{3,24}(?![\w.,]*\d)')
 
-def _matches(pattern: re.Pattern, line: Line) -> list[str]:
+def _find_matches(pattern: re.Pattern, line: Line) -> list[str]:
     return [m[0].strip() for m in pattern.finditer(line.text)]
 
-def _codes(line: Line) -> list[str]:
+def _find_codes(line: Line) -> list[str]:
     "What identifies something: no date, no time of day"
-    found = [c for c in _matches(_CODE, line) if len(c) > 4]
+    found = [c for c in _find_matches(_CODE, line) if len(c) > 4]
     return [c for c in found if not _DATE.fullmatch(c) and not re.fullmatch(r'\d+/\d+', c)]
 
 # %% ../../nbs/text/13_linearization.ipynb #0346b144
@@ -268,12 +268,12 @@ _FIRM = re.compile(r'\b(?:sdn|bhd|s/b|ltd|limited|inc|llc|llp|corp|corporation|c
 _REGISTERED = re.compile(r'\s*[(\[{]?\s*(?:(?:co|reg|gst|rob|roc)\b\W*(?:no|id|reg)?\W*)?'
                          r'\w{0,3}\d{4,}\W{0,2}\w?\s*[)\]}]?\s*$', re.I)
 
-def _company(line: Line) -> list[str]:
+def _find_company(line: Line) -> list[str]:
     "The name of a company on a line that looks like one"
     text = _REGISTERED.sub('', line.text).strip(' -:;,')
     return [text] if _FIRM.search(text) and re.search(r'[^\W\d]{3}', text) else []
 
-def _heads(lines: Sequence[Line]) -> list[str]:
+def _head_lines(lines: Sequence[Line]) -> list[str]:
     "The first lines of the first page that hold no digit"
     return [l.text for l in lines[:4] if l.page == lines[0].page and not re.search(r'\d', l.text) and len(l.text) > 3]
 
@@ -288,27 +288,28 @@ _OTHER = re.compile(r'\b(?:tel|fax|phone|mobile|gst|reg|e-?mail|www|https?|invoi
 _PLACE = re.compile(r'(?:^|[, ])\d{5,6},? [^\W\d]{3}|[^\W\d]{3},? \d{5,6}$|'   # a code with its town
                     r'^(?:[A-Z]{1,2}-)?\d{4,5} [^\W\d]{3}')
 
-def _of_address(line: Line) -> bool:
+def _is_address_line(line: Line) -> bool:
     "May a line be part of an address?"
     text = line.text
-    if _OTHER.search(text) or _company(line) or _DATE.search(text) or not re.search(r'[^\W\d]{3}', text): return False
+    if _OTHER.search(text) or _find_company(line) or _DATE.search(text): return False
+    if not re.search(r'[^\W\d]{3}', text): return False
     return bool(',' in text or _STREET.search(text) or _PLACE.search(text))
 
-def _goes_on(before: Line, line: Line) -> bool:
+def _continues_address(before: Line, line: Line) -> bool:
     "Does a line without a mark of an address go on with one?"
     if _OTHER.search(line.text) or not re.search(r'[^\W\d]', line.text): return False
     return before.text.rstrip()[-1:] == ',' or line.text.rstrip()[-1:] == '.' and not re.search(r'\d', line.text)
 
-def _blocks(lines: Sequence[Line]) -> list[str]:
+def _find_addresses(lines: Sequence[Line]) -> list[str]:
     "Addresses: lines that follow each other, six at most"
     out, block = list[str](), list[Line]()
     for line in lines:
         follows = bool(block) and line.page == block[-1].page and len(block) < 6
-        if follows and (_of_address(line) or _goes_on(block[-1], line)):
+        if follows and (_is_address_line(line) or _continues_address(block[-1], line)):
             block.append(line)
             continue
         out.append(' '.join(l.text for l in block))
-        block = [line] if _of_address(line) else []
+        block = [line] if _is_address_line(line) else []
     whole = [*out, ' '.join(l.text for l in block)]
     return [b for b in whole if len(b) > 12 and re.search(r'\d', b)]
 
@@ -322,10 +323,10 @@ def candidates(
     "What page text offers as an answer."
     kind = wanted_kind(question)
     if not kind or not lines: return []
-    if kind == 'address': found = _blocks(lines)
-    elif kind == 'company': found = [c for l in lines for c in _company(l)] + _heads(lines)
-    elif kind == 'code': found = [c for l in lines for c in _codes(l)]
-    else: found = [v for l in lines for v in _matches(_DATE if kind == 'date' else _AMOUNT, l)]
+    if kind == 'address': found = _find_addresses(lines)
+    elif kind == 'company': found = [c for l in lines for c in _find_company(l)] + _head_lines(lines)
+    elif kind == 'code': found = [c for l in lines for c in _find_codes(l)]
+    else: found = [v for l in lines for v in _find_matches(_DATE if kind == 'date' else _AMOUNT, l)]
     unlike = list(dict.fromkeys(f for f in found if f))
     return unlike if len(unlike) <= MOST else []
 

@@ -67,7 +67,7 @@ def _blank_solids(
 # %% ../../nbs/text/01_ocr.ipynb #1a4d6b6e
 _DOUBT = 0.95   # a line of a lower score is read again by the whole model
 
-def _twice(
+def _is_read_twice(
     small,    # pictures of lines -> what the model in whole numbers reads
     whole     # the same for the whole model
 ):            # the same, with lines that are in doubt by the whole model
@@ -104,7 +104,7 @@ def _make_engine(
     engine = RapidOCR(params={**params, **small})
     finder = RapidOCR(params={**params, 'EngineConfig.onnxruntime.enable_cpu_mem_arena': False})
     engine.detect_and_crop = finder.detect_and_crop
-    if quick: engine.recognize_txt = _twice(engine.recognize_txt, finder.recognize_txt)
+    if quick: engine.recognize_txt = _is_read_twice(engine.recognize_txt, finder.recognize_txt)
     return engine
 
 # %% ../../nbs/text/01_ocr.ipynb #88c15a3d
@@ -120,7 +120,7 @@ def _shared_engine(threads: int, max_side: int):
 _STANDS = 1.5      # a box that is so many times higher than wide is a line that stands; the engine lays it down
 _SURE = 0.8        # below this mean score, lines may be upside down
 
-def _standing(boxes) -> float:
+def _share_standing(boxes) -> float:
     "Share of the lines that stand, by length, among those of clear shape"
     import numpy as np
     wide = np.linalg.norm(boxes[:, 1] - boxes[:, 0], axis=1)
@@ -148,7 +148,7 @@ def _both_ways(
 # %% ../../nbs/text/01_ocr.ipynb #4b9c2ea9
 def _turn_of_standing(engine, boxes, crops: list) -> Turn:
     "Degrees clockwise that lay the lines of a page down, 0 where they lie"
-    if len(crops) < 3 or _standing(boxes) < 0.6: return 0
+    if len(crops) < 3 or _share_standing(boxes) < 0.6: return 0
     laid, other = _both_ways(engine, crops)
     if max(laid, other) < 0.6: return 0
     return 270 if laid >= other else 90
@@ -191,7 +191,7 @@ def _glyphs(
         else: signs.append([left, top, right, bottom])
     return np.array(signs, float).reshape(-1, 4)
 
-def _seen_word(
+def _read_word(
     word: str, # that has a digit
     signs      # (n, 2) top and bottom of its signs in pixels
 ) -> str:      # of the same length
@@ -221,7 +221,7 @@ def _small_signs(
     gaps = np.sort(np.argsort(signs[:-1, 2] - signs[1:, 0])[:len(words) - 1]) + 1   # the widest
     for word, group in zip(words, np.split(signs, gaps)):
         if len(group) != len(word[0]) or not re.search(r'\d', word[0]): continue
-        text = text[:word.start()] + _seen_word(word[0], group[:, 1::2]) + text[word.end():]
+        text = text[:word.start()] + _read_word(word[0], group[:, 1::2]) + text[word.end():]
     return text
 
 # %% ../../nbs/text/01_ocr.ipynb #95253733
@@ -229,7 +229,7 @@ MOST_LETTERS = 30_000   # of one page that OCR reads, about a minute of a proces
 _LETTER, _LONGEST = 20, 200   # pixels that a letter is wide where a line is 48 high; heights that a line is wide
 _NARROW, _LARGE = 8, 4        # widths that a page is high; times the side at which pages are read
 
-def _reduced(
+def _reduce(
     image,        # a PIL image
     max_side: int # at which it is read
 ):                # of at most four times that side
@@ -237,7 +237,7 @@ def _reduced(
     by = -(-max(image.size) // (_LARGE * max_side))
     return image.convert('RGB').reduce(by) if by > 1 else image.convert('RGB')
 
-def _widened(
+def _widen_words(
     bgr # a page as an array
 ):      # the page, or a copy with a margin on its right
     "A page that is high and narrow with a margin of the colour of its paper."
@@ -251,7 +251,7 @@ def _widened(
 class _TooMuch(Exception):
     "A page with more page text than is read"
 
-def _squeezed(
+def _squeeze(
     crop # picture of a line
 ):       # the same, or one that is narrower
     "A line that is not far wider than high."
@@ -265,16 +265,16 @@ def _letters(
     "About how many letters lines hold."
     return round(sum(48 * c.shape[1] / c.shape[0] for c in crops) / _LETTER)
 
-def _readable(
+def _is_readable(
     crops: list # pictures of lines
 ) -> list:
     "Lines of which none is far wider than high; raises `_TooMuch` for more page text than is read."
-    crops = [_squeezed(c) for c in crops]
+    crops = [_squeeze(c) for c in crops]
     if (n := _letters(crops)) <= MOST_LETTERS: return crops
     raise _TooMuch(f'it has about {n:,} letters in small print, and OCR reads {MOST_LETTERS:,} of a page at most')
 
 # %% ../../nbs/text/01_ocr.ipynb #794bc741
-def _found(
+def _find_lines(
     engine,       # an OCR engine
     bgr,          # a page as an array
     turn: bool    # may it lie on its side or upside down?
@@ -283,11 +283,11 @@ def _found(
     from rapidocr.ch_ppocr_cls import TextClsOutput
     from rapidocr.main import RapidOCRError
     from rapidocr.utils.process_img import ResizeImgError
-    bgr = _widened(bgr)
+    bgr = _widen_words(bgr)
     try:
         img, record = engine.preprocess_img(bgr)
         crops, boxes = engine.detect_and_crop(img, record)
-        crops = _readable(crops)
+        crops = _is_readable(crops)
     except (RapidOCRError, ResizeImgError): return None, 0   # it holds no line, or is too narrow for one
     if turn and (turned := _turn_of_standing(engine, boxes.boxes, crops)): return None, turned
     lines = engine.recognize_txt(crops)
@@ -303,10 +303,10 @@ def _read_upright(
     "Read a page, turned if it has to be; raises `_TooMuch`."
     import numpy as np
     bgr = np.ascontiguousarray(_blank_solids(np.asarray(image))[:, :, ::-1])
-    found, turned = _found(engine, bgr, True)
+    found, turned = _find_lines(engine, bgr, True)
     if not turned: return _print_page(found, image.size)
     bgr = np.ascontiguousarray(np.rot90(bgr, -turned // 90))
-    found, _ = _found(engine, bgr, False)
+    found, _ = _find_lines(engine, bgr, False)
     return as_drawn(_print_page(found, bgr.shape[1::-1], turned))
 
 _FEW = 4   # lines that stand by chance
@@ -325,7 +325,7 @@ def _with_standing(engine, image: 'Image', page: PageText) -> PageText:
     part = _read_upright(engine, image.crop((*at, min(w, int(x1 * w + room)), min(h, int(y1 * h + room)))))
     if part['turned'] not in (90, 270): return page
     lines = [l for l in page['lines'] if l not in inside]
-    for l in _moved(part, at, image.size)['lines']:
+    for l in _move_lines(part, at, image.size)['lines']:
         l['turned'] = part['turned']
         lines.append(l)
     return {**page, 'lines': lines}
@@ -337,7 +337,7 @@ def _ocr_page(
     "Read one page, unless there is too much on it."
     if min(image.size) < 8: return _print_page(None, image.size)
     try:
-        page = _read_upright(engine, reduced := _reduced(image, engine.max_side_len))
+        page = _read_upright(engine, reduced := _reduce(image, engine.max_side_len))
         page = _with_standing(engine, reduced, page)
     except _TooMuch as e: return {**_print_page(None, image.size), 'unread': str(e)}
     boxes = [] if page['turned'] else find_boxes(reduced)
@@ -417,7 +417,7 @@ class TextExtractor:
         if box is None: return self._once(image)
         (w, h), (x0, y0, x1, y1) = image.size, box
         part = math.floor(x0 * w), math.floor(y0 * h), math.ceil(x1 * w), math.ceil(y1 * h)
-        return _moved(self._once(image.crop(part), whole=False), part[:2], image.size)
+        return _move_lines(self._once(image.crop(part), whole=False), part[:2], image.size)
 
     def line(self,
         image: 'Image' # a line of text, upright
@@ -426,7 +426,7 @@ class TextExtractor:
         import numpy as np
         if min(image.size) < 4: return ''
         from rapidocr.main import RapidOCRError
-        try: found = self._engine().recognize_txt([_squeezed(np.asarray(image.convert('RGB'))[:, :, ::-1])])
+        try: found = self._engine().recognize_txt([_squeeze(np.asarray(image.convert('RGB'))[:, :, ::-1])])
         except RapidOCRError: return ''   # nothing was read
         return ' '.join(found.txts)
 
@@ -479,8 +479,8 @@ class TextExtractor:
     def _read_all(self, items: Sequence[Readable], way: Way) -> list[PageText]:
         "Read pages side by side"
         read = partial(self._read, skim=True) if _SKIMS.get() and way == 'auto' else self._read
-        if len(items) < 2: return list(_counted((read(item, way) for item in items), len(items)))
-        try: return list(_counted(self._pool().map(read, items, repeat(way)), len(items)))
+        if len(items) < 2: return list(_tell_progress((read(item, way) for item in items), len(items)))
+        try: return list(_tell_progress(self._pool().map(read, items, repeat(way)), len(items)))
         except KeyboardInterrupt:
             stop_jobs()   # or the threads would go on with their pages
             raise
@@ -501,7 +501,7 @@ def opened_image(item: Readable) -> 'Image':
     return item.draw()
 
 # %% ../../nbs/text/01_ocr.ipynb #63c8282c
-def _moved(
+def _move_lines(
     page: PageText,        # page text of a part
     at: tuple[int, int],    # its left and top edge in the whole, in pixels
     size: tuple[int, int]   # width and height of the whole, in pixels
@@ -530,7 +530,7 @@ def reading_told(
     try: yield before
     finally: _progress.reset(token)
 
-def _counted(pages: Iterable[PageText], of: int) -> Iterator[PageText]:
+def _tell_progress(pages: Iterable[PageText], of: int) -> Iterator[PageText]:
     "The pages, as they come, told"
     tell = _progress.get()
     if tell and of: tell(0, of)

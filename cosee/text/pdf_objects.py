@@ -94,7 +94,7 @@ class TooManyChars(ValueError):
 MAX_CHARS = 60_000   # of one page; the densest page of a newspaper has 20,000
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #dfcccc6f
-def _unknown(codes):
+def _is_unknown(codes):
     "Which codes stand for no letter: areas for private use, the replacement character, control characters"
     import numpy as np
     private = (codes >= 0xE000) & (codes <= 0xF8FF) | (codes >= 0xF0000) | (codes == 0xFFFD)
@@ -154,9 +154,9 @@ def chars_of(
     "The characters of a page."
     import numpy as np
     codes, owners, objects = np.array(said['codes'], np.int64), np.asarray(said['owners']), np.asarray(said['objects'])
-    boxes, unknown = np.asarray(said['boxes']).reshape(-1, 4), np.array(said['failed'], bool) | _unknown(codes)
+    boxes, unknown = np.asarray(said['boxes']).reshape(-1, 4), np.array(said['failed'], bool) | _is_unknown(codes)
     turns, slanted = _directions(said['angles'], said['matrix'])
-    return _composed(Chars(codes, _drawn_boxes(boxes, said['matrix']), np.searchsorted(objects, owners),
+    return _compose_accents(Chars(codes, _drawn_boxes(boxes, said['matrix']), np.searchsorted(objects, owners),
                            objects.tolist(), turns, slanted, unknown))
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #ff565991
@@ -168,7 +168,7 @@ def _one_place(a, b) -> bool:
     "Does the middle of box `a` lie within the width of box `b`, and do they share height?"
     return b[0] <= (a[0] + a[2]) / 2 <= b[2] and min(a[3], b[3]) > max(a[1], b[1])
 
-def _composed(
+def _compose_accents(
     chars: Chars # of a page
 ) -> Chars:      # without accents that stand for themselves
     "Letters with the accents that are drawn over them."
@@ -200,9 +200,9 @@ def _objects(holder: int, matrix: Matrix, depth: int = 0) -> Iterator[tuple[int,
         if kind(obj) != _FORM: yield obj, kind(obj), matrix
         elif depth < 4 and own(obj, ctypes.addressof(values)):
             a, b, c, d, x, y = values
-            yield from _objects(obj, _within(matrix, (a, c, x, b, d, y)), depth + 1)
+            yield from _objects(obj, _combine_matrices(matrix, (a, c, x, b, d, y)), depth + 1)
 
-def _within(outer: Matrix, inner: Matrix) -> Matrix:
+def _combine_matrices(outer: Matrix, inner: Matrix) -> Matrix:
     "The way of what lies in a form"
     (a, c, x, b, d, y), (i, k, u, j, l, v) = outer, inner
     return (a * i + c * j, a * k + c * l, a * u + c * v + x, b * i + d * j, b * k + d * l, b * u + d * v + y)
@@ -272,7 +272,7 @@ def small_picture(
     return pixels.cast('B', (height, width))
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #d0b7f001
-def _meet(a, b) -> bool:
+def _is_overlapping(a, b) -> bool:
     "Do two boxes share as much as half a letter?"
     letter = min(a[2] - a[0], a[3] - a[1], b[2] - b[0], b[3] - b[1]) / 2
     return min(a[2], b[2]) - max(a[0], b[0]) > letter < min(a[3], b[3]) - max(a[1], b[1])
@@ -284,7 +284,7 @@ def _meetings(boxes: list, most: int = 500_000) -> dict[int, list[int]]:
         for j in islice(order, k + 1, None):
             most -= 1
             if boxes[j][1] > boxes[i][3] or most < 0: break
-            if _meet(boxes[i], boxes[j]):
+            if _is_overlapping(boxes[i], boxes[j]):
                 out.setdefault(i, []).append(j)
                 out.setdefault(j, []).append(i)
     return out
@@ -299,7 +299,7 @@ def doubtful_texts(
     areas = [a for a in zip(*[iter(said['areas'])] * 5, strict=True) if len(places) and a[4] > places[0]]
     meet, last = _meetings(boxes), areas[-1][4] if areas else 0
     if len(areas) * len(boxes) > pairs: covered = {i for i, place in enumerate(places) if place < last}
-    else: covered = {i for a in areas for i, box in enumerate(boxes) if places[i] < a[4] and _meet(box, a)}
+    else: covered = {i for a in areas for i, box in enumerate(boxes) if places[i] < a[4] and _is_overlapping(box, a)}
     turn = dict[int, int]()
     for i in sorted(covered | meet.keys()):
         taken = {turn.get(j) for j in meet.get(i, ())}
@@ -328,7 +328,7 @@ def _annotations(leaf) -> Iterator[Any]:
         try: yield note
         finally: raw.FPDFPage_CloseAnnot(note)
 
-def _drawn_annotations(leaf) -> bool:
+def _has_drawn_annotations(leaf) -> bool:
     "Does a page have form fields or notes that are drawn?"
     import pypdfium2.raw as raw
     return any(raw.FPDFAnnot_GetSubtype(note) not in (_LINK, _POPUP) and raw.FPDFAnnot_HasKey(note, b'AP')
@@ -362,7 +362,7 @@ def _with_fields(
 ) -> Iterator[Any]: # an open page
     "The page with its form fields and notes as part of its content."
     import pypdfium2 as pdfium, pypdfium2.raw as raw
-    if not _drawn_annotations(leaf):
+    if not _has_drawn_annotations(leaf):
         yield leaf
         return
     copy = pdfium.PdfDocument.new()

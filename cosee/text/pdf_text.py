@@ -64,7 +64,7 @@ def _right_to_left(
 _SPACES = (9, 10, 13, 32, 0xA0, *range(0x2000, 0x200C), 0x202F, 0x205F, 0x3000)
 WORD_GAP, CELL_GAP = 0.22, 0.9   # gaps that end a word and a line, in heights of the line
 
-def _visible(chars: Chars):
+def _has_area(chars: Chars):
     "Which characters have an area"
     import numpy as np
     wide, high = (chars.boxes[:, 2:] - chars.boxes[:, :2]).T
@@ -82,12 +82,12 @@ def _steps(box, codes):
 # %% ../../nbs/text/21_pdf_text.ipynb #66c2d377
 _HIGH = '⁰¹²³⁴⁵⁶⁷⁸⁹'
 
-def _raises(base, mark):
+def _is_raised_over(base, mark):
     "Is each of the boxes `mark` so much smaller and higher than that of `base` as a raised mark is?"
     high, small = base[..., 3] - base[..., 1], mark[..., 3] - mark[..., 1]
     return (small < 0.8 * high) & (small > 0.4 * high) & (mark[..., 3] < base[..., 3] - 0.15 * high)
 
-def _smaller(base, mark):
+def _is_smaller(base, mark):
     "Is each of the boxes `mark` as small as a raised mark is, at any height?"
     high, small = base[..., 3] - base[..., 1], mark[..., 3] - mark[..., 1]
     return (small < 0.7 * high) & (small > 0.4 * high)
@@ -101,8 +101,8 @@ def _ends(chars: Chars, shown):
     gap, step = _steps(up, codes[shown])
     number, digit, raised = (np.isin(codes[shown], [ord(c) for c in some])
                              for some in ('0123456789%', '0123456789', _HIGH))
-    mark = number[:-1] & digit[1:] & _smaller(up[:-1], up[1:]) | (raised[:-1] != raised[1:])
-    mark |= _raises(up[:-1], up[1:]) | _raises(up[1:], up[:-1])
+    mark = number[:-1] & digit[1:] & _is_smaller(up[:-1], up[1:]) | (raised[:-1] != raised[1:])
+    mark |= _is_raised_over(up[:-1], up[1:]) | _is_raised_over(up[1:], up[:-1])
     after = lambda which: np.diff(np.cumsum(np.isin(codes, which))[shown]) > 0
     line = after((10, 13)) & ((step > 0.3) | (gap < -0.5)) | (step > 0.6) | (gap > CELL_GAP) | (gap < -1.2)
     line = np.where(askew, np.diff(owner) != 0, line) | (np.diff(turn) != 0)
@@ -114,7 +114,7 @@ def find_words(
 ) -> Optional[Words]: # None if there are none
     "The words of a page."
     import numpy as np
-    shown = _visible(chars)
+    shown = _has_area(chars)
     if not len(shown): return None
     word, line = _ends(chars, shown)
     first = np.concatenate([[0], np.flatnonzero(word) + 1])
@@ -161,7 +161,7 @@ def _successors(box, turn, block: int = 600):
     return out.tolist()
 
 # %% ../../nbs/text/21_pdf_text.ipynb #59cf375e
-def _chains(following: list[int]):
+def _follow_chains(following: list[int]):
     "Lists of pieces that follow one another"
     inner = set(following)
     for first in (i for i in range(len(following)) if i not in inner):
@@ -179,7 +179,7 @@ def _line_rows(
     up = _as_read(words.boxes, words.turns)
     box = np.concatenate([np.minimum.reduceat(up[:, :2], first), np.maximum.reduceat(up[:, 2:], first)], 1)
     rows = []
-    for chain in _chains(_successors(box, words.turns[first])):
+    for chain in _follow_chains(_successors(box, words.turns[first])):
         letters = np.array([ord(c) for i in chain for c in words.texts[first[i]]])
         if len(chain) > 1 and _right_to_left(letters).mean() > 0.5: chain = chain[::-1]
         rows.append([w for i in chain for w in range(first[i], last[i])])
@@ -194,9 +194,10 @@ def in_order(
 ) -> list[TextLine]:
     "Lines from top to bottom; those on one height from left to right, and those of another turn behind, by turn."
     turns: dict[Turn, None] = dict.fromkeys([turned, *(line.get('turned', turned) for line in lines)])
-    return [line for turn in turns for line in _ordered([l for l in lines if l.get('turned', turned) == turn], turn)]
+    parts = {turn: [l for l in lines if l.get('turned', turned) == turn] for turn in turns}
+    return [line for turn, part in parts.items() for line in _order_lines(part, turn)]
 
-def _ordered(lines: Sequence[TextLine], turned: Turn) -> list[TextLine]:
+def _order_lines(lines: Sequence[TextLine], turned: Turn) -> list[TextLine]:
     "Lines of one turn in order"
     rows: list[tuple[float, list]] = []
     placed = ((turned_box(line['bbox'], turned) if turned else line['bbox'], line) for line in lines)
@@ -228,7 +229,7 @@ def crossed_out(
     return out
 
 # %% ../../nbs/text/21_pdf_text.ipynb #d0b70021
-def _written(words: Words, read, row: list[int]) -> tuple[str, list[list[int]]]:
+def _write_line(words: Words, read, row: list[int]) -> tuple[str, list[list[int]]]:
     "(text of a line, which of `words` make up each of its own): raised marks as written; `read` is `_as_read` of all"
     up, text, parts, base, high = read[row], ' '.join(words.texts[i] for i in row), list[list[int]](), 0, False
     tall = (up[:, 3] - up[:, 1]).tolist()
@@ -239,8 +240,8 @@ def _written(words: Words, read, row: list[int]) -> tuple[str, list[list[int]]]:
         word, gap = words.texts[i], (up[k, 0] - up[k - 1, 2]) / (up[base, 3] - up[base, 1])
         upright = up[base, 2] - up[base, 0] > 0.15 * len(words.texts[row[base]]) * (up[base, 3] - up[base, 1])
         before, high = high, k > 0 and upright and -0.5 < gap < 0.6 and (
-            _raises(up[base], up[k]) or all(c in _HIGH for c in word)
-            or word.isdigit() and text[-1] in '0123456789%' and _smaller(up[base], up[k]))
+            _is_raised_over(up[base], up[k]) or all(c in _HIGH for c in word)
+            or word.isdigit() and text[-1] in '0123456789%' and _is_smaller(up[base], up[k]))
         if high: word = raised_mark(text if gap < WORD_GAP else '', word)
         alone = high and gap >= WORD_GAP or not high and not (
             before and gap < WORD_GAP / 2 and (len(parts[-1]) > 1 or not word[0].isalnum()))
@@ -264,7 +265,7 @@ def print_lines(
     read = _as_read(words.boxes, words.turns)
     for row in _line_rows(words):
         for struck, part in groupby((i for i in row if words.texts[i]), key=lambda i: bool(words.struck[i])):
-            text, parts = _written(words, read, [*part])
+            text, parts = _write_line(words, read, [*part])
             left, top, right, bottom = zip(*(enclosing([boxes[i] for i in p]) if len(p) > 1 else boxes[p[0]]
                                              for p in parts), strict=True)
             turn = TURNS[words.turns[row[0]]]

@@ -295,7 +295,7 @@ class Memory:
     lock: Any = field(default_factory=threading.Lock)
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #4402b15f
-def _worth_trying(font: Font, new: set[str], memory: Memory) -> bool:
+def _is_worth_trying(font: Font, new: set[str], memory: Memory) -> bool:
     "Is there anything to learn about a font?"
     if font.lies or font.tried >= memory.of_font or memory.tried >= memory.most: return False
     return not font.known or len(new) > 5 or sum(c.isdigit() for c in new) > 1
@@ -304,7 +304,7 @@ def _try_font(name: str, text: Text, which, memory: Memory, read: Callable[[Samp
     "Does a font lie, as far as is known now? Three samples that all differ say so"
     font = memory.fonts.setdefault(name, Font())
     new = set(latin(''.join(text.words.texts[i] for i in which.nonzero()[0]))) - font.known
-    if not _worth_trying(font, new, memory): return font.lies or not font.tried and name.startswith(EVEN)
+    if not _is_worth_trying(font, new, memory): return font.lies or not font.tried and name.startswith(EVEN)
     worth = lambda s: (len(set(latin(s.text)) & new), len(s.text))
     agrees = []
     for sample in sorted(_find_samples(text.words, which), key=worth, reverse=True)[:3]:
@@ -317,7 +317,7 @@ def _try_font(name: str, text: Text, which, memory: Memory, read: Callable[[Samp
     return lies
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #a43aa44e
-def _lying_words(
+def _find_lying_words(
     text: Text,                    # of a page
     memory: Memory,                # of its document
     read: Callable[[Sample], str]  # what OCR reads at a sample
@@ -331,7 +331,7 @@ def _lying_words(
             if _try_font(name, text, which, memory, read): lies |= which
     return lies
 
-def _hidden_agrees(
+def _is_hidden_alike(
     text: Text,                     # of a page with an invisible layer
     read: Callable[[Sample], str],  # what OCR reads at a sample
     times: int = 3                  # samples
@@ -357,7 +357,7 @@ LEAST_AREA = 0.0005   # of the page: page text smaller than this, about one word
 
 def _overlaps(a: Box, b: Box) -> bool: return a[0] < b[2] and a[2] > b[0] and a[1] < b[3] and a[3] > b[1]
 
-def _joined(boxes: list[Box]) -> list[Box]:
+def _join_runs(boxes: list[Box]) -> list[Box]:
     "Boxes that overlap become one, until none do"
     boxes, out = list(boxes), []
     while boxes:
@@ -378,7 +378,7 @@ def _areas(rows, pictures, pad: float) -> Iterator[tuple[Box, 'np.ndarray']]:
         if (found := inside(box)).any(): yield (*np.minimum(box[:2], rows[found, :2].min(axis=0)),
                                                 *np.maximum(box[2:], rows[found, 2:].max(axis=0))), rows[found]
         free &= ~found
-    for box in _joined([(x0 - pad, y0 - pad, x1 + pad, y1 + pad) for x0, y0, x1, y1 in rows[free].tolist()]):
+    for box in _join_runs([(x0 - pad, y0 - pad, x1 + pad, y1 + pad) for x0, y0, x1, y1 in rows[free].tolist()]):
         yield box, rows[inside(np.array(box))]
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #8693c3b3
@@ -394,7 +394,7 @@ def _missing_print(
     area = lambda found: ((found[:, 2] - found[:, 0]) * (found[:, 3] - found[:, 1])).sum() / (w * h)
     found = [box for box, inner in _areas(rows, seen.pictures, 0.02 * max(w, h)) if area(inner) > LEAST_AREA]
     unit = np.clip(np.array(found).reshape(-1, 4) / [w, h, w, h], 0, 1)
-    joined = _joined([tuple(b) for b in unit.tolist()])
+    joined = _join_runs([tuple(b) for b in unit.tolist()])
     return [box for box in joined if box[2] - box[0] > 0.01 and box[3] - box[1] > 0.005]
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #19e0a1c2
@@ -407,12 +407,12 @@ class Verdict:
     areas: list[Box]             # to be read by OCR, 0-1; the whole page where words are few or none
     why: str                     # in a few words
 
-def _kept_words(text: Text, memory: Memory, read: Callable[[Sample], str]) -> tuple['np.ndarray', list[str]]:
+def _keep_words(text: Text, memory: Memory, read: Callable[[Sample], str]) -> tuple['np.ndarray', list[str]]:
     "(words that are drawn, what is said of the others)"
-    lies, kept, notes = _lying_words(text, memory, read), text.plain, []
+    lies, kept, notes = _find_lying_words(text, memory, read), text.plain, []
     if text.unread.any(): notes.append(f"{counted(int(text.unread.sum()), 'word')} without known letters")
     if lies.any(): notes.append(f"{counted(int(lies.sum()), 'word')} in fonts that draw other letters than they say")
-    agrees = text.hidden.any() and _hidden_agrees(text, read)
+    agrees = text.hidden.any() and _is_hidden_alike(text, read)
     wrong = _wrong_numbers(text, read) if agrees else None
     if wrong is not None:
         kept = ~text.unread & ~wrong
@@ -427,7 +427,7 @@ def judge(
     read: Callable[[Sample], str]  # what OCR reads at a sample
 ) -> Verdict:
     "Decide what of a page's text layer is drawn."
-    kept, notes = (None, [seen.why] * bool(seen.why)) if seen.text is None else _kept_words(seen.text, memory, read)
+    kept, notes = (None, [seen.why] * bool(seen.why)) if seen.text is None else _keep_words(seen.text, memory, read)
     if seen.dropped: notes.append(f"{counted(seen.dropped, 'word')} that cannot be seen")
     if kept is None or not kept.any(): areas = [WHOLE] * bool(strokes(seen.grey).mean() > BLANK)
     else: areas = _missing_print(seen, kept)

@@ -22,7 +22,7 @@ __all__ = ['IRREGULAR', 'STOP', 'SYNONYM', 'KIND_NOUNS', 'KIND_VERBS', 'NARROW',
 # %% ../../nbs/text/06_question.ipynb #607c0f09
 _TOKEN = re.compile(r"[^\W_]+(?:[-./:,'’&][^\W_]+)*")
 
-def _plain(text: str) -> str:
+def _fold_accents(text: str) -> str:
     "Lower case without accents"
     text = unicodedata.normalize('NFKD', text.lower().replace('ß', 'ss').replace('ø', 'o').replace('ł', 'l'))
     return ''.join(c for c in text if not unicodedata.combining(c))
@@ -33,7 +33,7 @@ def tokens(
     text: str # any text
 ) -> tuple:   # tokens
     "The words, numbers and codes of `text`."
-    text = re.sub(r'\be-?mail', 'email', _plain(text.replace('º', '°'))).replace('’', "'")
+    text = re.sub(r'\be-?mail', 'email', _fold_accents(text.replace('º', '°'))).replace('’', "'")
     text = re.sub(r'\bn\s?°', 'no ', text)
     out = []
     for t in _TOKEN.findall(text):
@@ -44,11 +44,11 @@ def tokens(
 # %% ../../nbs/text/06_question.ipynb #988ff61b
 _WORDS = parse_yaml((files('cosee') / 'data' / 'words.yaml').read_text(encoding='utf-8'))
 
-def _by_word(groups: dict[str, str]) -> dict[str, str]:
+def _invert_groups(groups: dict[str, str]) -> dict[str, str]:
     "A table of what each of some words stands for, turned around"
     return {word: name for name, words in groups.items() for word in words.split()}
 
-IRREGULAR = _by_word(_WORDS['irregular'])   # form of a verb -> its stem
+IRREGULAR = _invert_groups(_WORDS['irregular'])   # form of a verb -> its stem
 
 # %% ../../nbs/text/06_question.ipynb #315f53f5
 _SNOWBALL = local()   # a stemmer keeps its word while it works: one for each thread
@@ -193,16 +193,16 @@ def parts_of(
     return (word,)
 
 # %% ../../nbs/text/06_question.ipynb #be5c909b
-def _asks_in(language: str) -> list:
+def _question_patterns(language: str) -> list:
     "(pattern of a question's beginning, the English for it); a preposition that it begins with is group 1"
     before = '|'.join(map(re.escape, _BEFORE[language]))
     return [(re.compile(rf"\s*(?:({before})[\s-]+)?(?:{p})(?!\w)", re.I), english)
             for p, english in _WORDS[language]['questions']]
 
 _BEFORE = {language: _WORDS[language]['leading'] | _WORDS[language]['prepositions'] for language in ('de', 'fr')}
-_SMALL_WORDS = {language: _WORDS[language]['prepositions'] | _by_word(_WORDS[language]['small'])
+_SMALL_WORDS = {language: _WORDS[language]['prepositions'] | _invert_groups(_WORDS[language]['small'])
                 for language in ('de', 'fr')}
-_BEGINS = {language: _asks_in(language) for language in ('de', 'fr')}
+_BEGINS = {language: _question_patterns(language) for language in ('de', 'fr')}
 _TO_WHOM = re.compile(r'(?=.*\bto\b)\s*(?:to )?whom?\s+(?:is|was|are|were)\s+(.*?)\s+'
                       r'(?:addressed|sent|billed|invoiced)(?: to)?\W*$', re.I)
 _INVERTED = re.compile(r'-(?:t-)?(?:ils?|elles?|on|ce|vous|nous|je|tu)\b', re.I)   # habite-t-il
@@ -217,24 +217,24 @@ def in_english(
         if m is None: continue
         before = _BEFORE[language].get((m[1] or '').lower(), '')
         rest = _INVERTED.sub('', question[m.end():]) if language == 'fr' else question[m.end():]
-        return f'{before} {english}{_small_in_english(rest, _SMALL_WORDS[language])}'.strip()
+        return f'{before} {english}{_replace_small_words(rest, _SMALL_WORDS[language])}'.strip()
     return _TO_WHOM.sub(r'who is the addressee of \1?', question)
 
-def _small_in_english(text: str, small: dict[str, str]) -> str:
+def _replace_small_words(text: str, small: dict[str, str]) -> str:
     "`text` with its small words replaced, articles that lean on a word left out"
     text = re.sub(r"(?<!\w)(?:[ldnsjmt]|qu)'(?=\w)", '', text)
     return re.sub(r'(?<![\w-])[^\W\d_]+(?![\w-])', lambda w: small.get(w[0], w[0]), text)
 
 # %% ../../nbs/text/06_question.ipynb #2862177d
 _WH = r'(who|whom|whose|where|when|why|what|which|how)\b'
-_ASKED = (re.compile(rf',\s*(?:(?:at|by|for|from|in|on|since|to|until|with)\s+)?{_WH}', re.I),
+_QUESTION_WORDS = (re.compile(rf',\s*(?:(?:at|by|for|from|in|on|since|to|until|with)\s+)?{_WH}', re.I),
           re.compile(rf'\b{_WH}', re.I))
 
 def _question_word(
     question: str # a question
 ) -> tuple[str, str]: # the question word in lower case, what stands behind it; ('', `question`) without one
     "The question word of `question`, and the words behind it."
-    m = next((m for p in _ASKED if (m := p.search(question))), None)
+    m = next((m for p in _QUESTION_WORDS if (m := p.search(question))), None)
     return (m[1].lower(), question[m.end():].strip()) if m else ('', question.strip())
 
 # %% ../../nbs/text/06_question.ipynb #5a563374
@@ -248,7 +248,7 @@ _DETERMINERS = frozenset('the a an this that these those their his her its exact
 
 _BEHIND_NOUN = re.compile(r'due|gross|net|\w{3,}(?:ed|able|ible)|paid|owed|given|taken|spent|sold|left')
 
-def _stands_behind(word: str) -> bool:
+def _may_follow_noun(word: str) -> bool:
     "May an adjective or a participle stand behind its noun? *Speed* ends like one, and its stem says that it is none"
     return bool(_BEHIND_NOUN.fullmatch(word)) and not (word.endswith('ed') and stem(word) == word)
 
@@ -260,7 +260,7 @@ def _noun_phrase(
     while at < len(words) and words[at] in _DETERMINERS: at += 1
     end = next((i for i in range(at, len(words)) if words[i] in _ENDS_NOUN | _AUXILIARY), len(words))
     behind = words[end:]
-    while end - at > 1 and _stands_behind(words[end - 1]): end -= 1    # the total due
+    while end - at > 1 and _may_follow_noun(words[end - 1]): end -= 1    # the total due
     return words[at:end], behind
 
 # %% ../../nbs/text/06_question.ipynb #5b65c4a4
@@ -308,7 +308,7 @@ def _number_kinds(phrase: tuple, behind: tuple) -> dict:
     one = named and not behind[-1].endswith('s')
     return {'number': 1.0, 'code': 1.0} if one else {'number': 1.0}              # of the order, of chairs
 
-def _heads(phrase: tuple, behind: tuple) -> tuple:
+def _head_nouns(phrase: tuple, behind: tuple) -> tuple:
     "The words that may be the noun which is asked for: the last, and the one before where the last may be a verb"
     if not behind or behind[0] in _AUXILIARY or len(phrase) < 2: return phrase[-1:]
     verb = phrase[-1].endswith(('s', 'ed')) or phrase[-1] in IRREGULAR or phrase[-2].endswith('s')
@@ -324,7 +324,7 @@ def _phrase_kinds(
     if not sure and phrase[-1:] in (('numero',), ('adresse',)) and behind[:1] == ('of',):   # numéro de téléphone
         sure = next((k for w in behind[1:2] for k in _noun_kinds(w) if k in _UNMISTAKABLE), None)
     if sure: return {sure: 1.0, 'code': HINTED}
-    head = next((w for w in reversed(_heads(phrase, behind)) if _noun_kinds(w)), None)
+    head = next((w for w in reversed(_head_nouns(phrase, behind)) if _noun_kinds(w)), None)
     if head is None: return {'any': 1.0, **{k: HINTED for w in phrase for k in _noun_kinds(w)}} if phrase else {}
     kinds = _noun_kinds(head)
     if 'code' in kinds and 'number' in kinds: return _number_kinds(phrase, behind)
@@ -381,11 +381,11 @@ def expected_kinds(
     elif rest.lower().startswith('time '): kinds = {'time': 1.0}
     elif not word and _YES_NO.match(rest): kinds = {'yesno': 1.0}
     else: kinds = _phrase_kinds(*_noun_phrase(tokens(rest))) or _hinted_kinds(tokens(rest))
-    if next(iter(kinds)) == 'any': kinds = {**_reached_by(tokens(rest)), **kinds}
+    if next(iter(kinds)) == 'any': kinds = {**_address_kinds(tokens(rest)), **kinds}
     if 'code' in kinds and _CALLS.search(rest): kinds = {'phone': 1.0, 'number': SECOND}
     return dict(sorted(kinds.items(), key=lambda p: -p[1]))
 
-def _reached_by(words: tuple) -> dict:
+def _address_kinds(words: tuple) -> dict:
     "Kinds that other words name: surely where an address is asked for (*which address is there for email?*)"
     share = 1.0 if _noun_phrase(words)[0][-1:] == ('address',) else SECOND
     return {k: share for w in words for k in _noun_kinds(w) if k in _UNMISTAKABLE}
@@ -444,13 +444,14 @@ def superlative(
 _WORD = re.compile(r"[^\W_]+(?:[-/.][^\W_]+)*")
 _LEAST_SHARED, _LEAST_LIKE = 4, .5   # words that two forms share, and their share of all words of both
 
-def _words(text: str) -> list[str]:
+def _split_as_written(text: str) -> list[str]:
     "The words and codes of a text as they are written, without a possessive s"
     return [w for w in _WORD.findall(re.sub(r"['’]s\b", '', text)) if w]
 
 def _form_words(lines: Sequence[str]) -> set[str]:
     "The words of a page that hold no digit"
-    return {w.casefold() for line in lines for w in _words(line) if len(w) > 1 and not any(map(str.isdigit, w))}
+    words = (w for line in lines for w in _split_as_written(line))
+    return {w.casefold() for w in words if len(w) > 1 and not any(map(str.isdigit, w))}
 
 def _is_same_form(a: set[str], b: set[str]) -> bool:
     return len(a & b) >= max(_LEAST_SHARED, _LEAST_LIKE * len(a | b))
@@ -487,7 +488,7 @@ class Named(NamedTuple):
 
 def _is_code(word: str) -> bool: return any(map(str.isdigit, word)) and any(map(str.isalpha, word))
 
-def _holds(record: Sequence[list[str]], name: Sequence[str]) -> bool:
+def _has_name(record: Sequence[list[str]], name: Sequence[str]) -> bool:
     "Does a line of a record hold a name, in either order, or does each of its words end a short line?"
     ways = [*name], [*reversed(name)]
     if any(line[i:i + len(name)] in ways for line in record for i in range(len(line) - len(name) + 1)): return True
@@ -500,7 +501,7 @@ class Batch:
         pages: Sequence[Sequence[str]] # the lines of each page
     ):
         self.spans = _find_spans(pages)   # first and last page of each record, from 1; [] for a single document
-        self.records = [[[w.casefold() for w in _words(line)] for page in pages[a - 1:b] for line in page]
+        self.records = [[[w.casefold() for w in _split_as_written(line)] for page in pages[a - 1:b] for line in page]
                         for a, b in self.spans]
 
     def __len__(self): return len(self.spans)
@@ -514,17 +515,17 @@ class Batch:
             for w in {w for line in record for w in line}: out[w] = out.get(w, 0) + 1
         return out
 
-    def _is_own(self, word: str) -> bool:
+    def _is_distinctive(self, word: str) -> bool:
         "Is it a word of some records, or of none?"
         word = word.casefold()
         return self.counts.get(word, 0) < _FORM_SHARE * len(self) and word not in STOP and word not in _TITLES
 
-    def _names(self, question: str) -> Iterator[list[str]]:
+    def _find_names(self, question: str) -> Iterator[list[str]]:
         "Runs of words that may be a name or a code: written with capitals or digits, or any where nothing is"
-        words = _words(question)
+        words = _split_as_written(question)
         if words and not self.counts.get(words[0].casefold()): words = words[1:]   # it begins a sentence
-        like_names = [self._is_own(w) and (w[0].isupper() or any(map(str.isdigit, w))) for w in words]
-        if not any(like_names): like_names = [self._is_own(w) for w in words]
+        like_names = [self._is_distinctive(w) and (w[0].isupper() or any(map(str.isdigit, w))) for w in words]
+        if not any(like_names): like_names = [self._is_distinctive(w) for w in words]
         run = list[str]()
         for word, is_name in [*zip(words, like_names, strict=True), ('', False)]:
             if is_name: run.append(word.casefold())
@@ -537,8 +538,8 @@ class Batch:
     ) -> Named:
         "Find the records that a question names."
         every, found, is_absent = [*range(len(self))], list[list[int]](), False
-        for name in self._names(question):
-            places = [i for i in every if _holds(self.records[i], name)]
+        for name in self._find_names(question):
+            places = [i for i in every if _has_name(self.records[i], name)]
             is_known = any(w in self.counts for w in name)
             if places: found.append(places)
             elif len(name) > 1 or _is_code(name[0]): is_absent = is_absent or is_known or question != question.lower()

@@ -43,14 +43,14 @@ def _table_box(t: Table) -> tuple:
     return (min(c['x0'] for c in cells), min(c['y0'] for c in cells), max(c['x1'] for c in cells),
             max(max(c['y1'], c.get('wrapped', 0)) for c in cells))
 
-def _within(s: Span, box: tuple) -> bool:
+def _is_within(s: Span, box: tuple) -> bool:
     "Does span `s` stand in `box`?"
     return box[0] - 2 <= s['x0'] and s['x1'] <= box[2] + 2 and box[1] <= s['cy'] <= box[3]
 
-def _crosses(t: Table, spans: list[Span]) -> bool:
+def _is_crossing(t: Table, spans: list[Span]) -> bool:
     "Do three or more of `spans` stand in the table?"
     box = _table_box(t)
-    return sum(_within(s, box) for s in spans) >= 3
+    return sum(_is_within(s, box) for s in spans) >= 3
 
 # %% ../../nbs/text/12_reader.ipynb #b5950301
 def _page_title(spans: list[Span]) -> Optional[Span]:
@@ -66,7 +66,7 @@ def _page_title(spans: list[Span]) -> Optional[Span]:
 def _loose_facts(loose: list, tables: list) -> list:
     "Facts of spans that stand in no ruled table and no chart"
     said = [s for block in prose(loose) for s in block]
-    pairs = _without(loose, said) + [s for s in said if inline_pairs(s['text'])]
+    pairs = _leave_out(loose, said) + [s for s in said if inline_pairs(s['text'])]
     facts = [f for s in pairs for f in span_pairs(s)] + [f for r in page_rows(loose) for f in right_facts(r)]
     forms = [c['text'].rstrip(': ') for t in tables if t['form'] for c in t['header'] if c]
     for f in facts:
@@ -95,13 +95,13 @@ def _page_facts(
 ) -> tuple[list[Fact], list[Table], dict]: # (facts outside tables, tables, context: heading spans and title)
     "What one page says, tables apart."
     pointers = pointer_lines(page, page_rows(spans))
-    spans = _without(spans, pointers)
+    spans = _leave_out(spans, pointers)
     rows = page_rows(spans)
-    tables, heads = find_tables(page_rows(_without(spans, _columns(spans))), number), page_headings(rows)
+    tables, heads = find_tables(page_rows(_leave_out(spans, _columns(spans))), number), page_headings(rows)
     boxes = [_table_box(t) for t in tables if _is_ruled(t)]
-    loose = [s for s in spans if not any(_within(s, b) for b in boxes)]
+    loose = [s for s in spans if not any(_is_within(s, b) for b in boxes)]
     facts, charted = chart_facts(page_rows(loose), loose)
-    tables = [t for t in tables if _is_ruled(t) or not _crosses(t, charted)]
+    tables = [t for t in tables if _is_ruled(t) or not _is_crossing(t, charted)]
     loose = [s for s in loose if not any(s is c for c in charted)]
     context = dict(heads=heads, title=_page_title(spans), spans=spans, size=page['size'])
     facts += [*pointer_facts(pointers), *_placed_facts(page, spans, number)]
@@ -114,7 +114,7 @@ def _columns(spans: list[Span]) -> list[Span]:
     beside = lambda a, b: a is not b and a[0]['y0'] < b[-1]['y1'] and b[0]['y0'] < a[-1]['y1']
     return [s for a in blocks if any(beside(a, b) for b in blocks) for s in a]
 
-def _without(spans: list[Span], others: list[Span]) -> list[Span]:
+def _leave_out(spans: list[Span], others: list[Span]) -> list[Span]:
     "The spans that are none of `others`"
     gone = {id(s) for s in others}
     return [s for s in spans if id(s) not in gone]
@@ -186,7 +186,7 @@ class Reader:
         parts, apart, around = [directions(page) for page in pages], list[Table](), {}
         spans = [[_on_page(s, i, part[0]) for s in page_spans(part[0])] for i, part in enumerate(parts, 1)]
         for i, (part, said, margin) in enumerate(zip(parts, spans, headers_footers(spans), strict=True), 1):
-            facts, found, context = _page_facts(part[0], _without(said, margin), i)
+            facts, found, context = _page_facts(part[0], _leave_out(said, margin), i)
             self.facts += facts
             tables += found
             self.contexts.append(context)
@@ -206,7 +206,7 @@ class Reader:
 
     def _turn_back(self):
         "Boxes of turned pages, as the pages are drawn"
-        for thing in _placed(self):
+        for thing in _is_placed(self):
             turned = thing.get('turned', 0)
             for name in ('bbox', 'key_box') if turned else ():
                 if thing.get(name): thing[name] = tuple(turned_box(thing[name], TURN_BACK[turned]))
@@ -290,7 +290,7 @@ class Reader:
     ) -> tuple:       # (score, answer, share of the question that is covered, what is said of the labels)
         "How well `fact` answers the question."
         good, value = best_fit(asked.kinds, fact['value'])
-        cover, label = _named(self, asked, fact)
+        cover, label = _naming_score(self, asked, fact)
         by, names = self.weights, [t for r, t in fact['labels'] if r in ('key', 'column')]
         if any(same_answer(q, t) for q in asked.quoted for t in names): label += by['quoted label']
         likely = by[f"of {fact['kind']}"] + by.get(f"of {fact.get('looks')}", 0.0)
@@ -298,7 +298,7 @@ class Reader:
         if asked.kind == 'money' and not asked.has_form(fact, value): likely -= by['no sum']
         kind = (by['fits'] if good > 0 else by['misfits']) * good
         total = cover + meaning_bonus(self, asked, label_text(fact)) + by['label'] * label + kind + likely
-        return total - _minus(self, asked, fact, value), value, cover, label
+        return total - _penalty(self, asked, fact, value), value, cover, label
 
     def candidates(self,
         question: str, # a question
@@ -306,18 +306,18 @@ class Reader:
     ) -> list[Candidate]: # best first
         "The best answers that stand in the document, no two the same."
         asked, best = self.parse(question), {}
-        facts = _askable(self, asked)
+        facts = _askable_facts(self, asked)
         if not facts: return []
-        marks = _marks(self, asked)
+        marks = _find_marks(self, asked)
         rest = asked.without(*(t for m in marks for t in tokens(m.said)))   # where the marks are there
         for f in facts:
             if not asked.may_be(f['value']): continue
             score, value, cover, label = self.score(rest if marks and _is_marked(self, marks, f) else asked, f)
             c = Candidate(answer=value, page=f['page'], bbox=f['bbox'], score=score, cover=cover, label=label,
                           kind=f['kind'], fact=f)
-            if value and not _is_small(f, value): _keep(best, (value.lower(), f['page']), c)
+            if value and not _is_small(f, value): _keep_best(best, (value.lower(), f['page']), c)
         if asked.most and asked.kind in ('any', 'person', 'place', 'code', 'date', 'time'):
-            for c in self.extremes(asked): _keep(best, (c['answer'].lower(), c['page'], 'extreme'), c)
+            for c in self.extremes(asked): _keep_best(best, (c['answer'].lower(), c['page'], 'extreme'), c)
         ranked = sorted(best.values(), key=lambda c: (-c['score'], c['page'], c['bbox'][1]))
         return list(islice((c for c in ranked if _is_meant(self, marks, c['fact']) is not False), top))
 
@@ -329,12 +329,12 @@ class Reader:
         for n, t in enumerate(self.tables):
             cells = [f for f in self.facts if f.get('table') == n]
             for j in {f['col'] for f in cells if t['header'] and len(t['rows']) > 1}:
-                best = _picked(_numbers(t, cells, j), asked.most)
-                if best: out.append(_extreme(self, asked, best[1], _same_row(cells, best[1])))
+                best = _pick_extreme(_numbers(t, cells, j), asked.most)
+                if best: out.append(_find_extreme(self, asked, best[1], _same_row(cells, best[1])))
         bars = [f for f in self.facts if f['kind'] == 'bar']
         for chart in {f['chart'] for f in bars}:
-            best = _picked([(to_number(f['value']), f) for f in bars if f['chart'] == chart], asked.most)
-            if best: out.append(_extreme(self, asked, best[1], []))
+            best = _pick_extreme([(to_number(f['value']), f) for f in bars if f['chart'] == chart], asked.most)
+            if best: out.append(_find_extreme(self, asked, best[1], []))
         return out
 
     def unheard(self,
@@ -375,7 +375,7 @@ class Reader:
         "The most that the confidence in the best candidate may be."
         asked, best = self.parse(question), ranked[0]
         most = min(SUREST, 1 / (1 + len(rivals(ranked, TIED))))   # one at most of them is right
-        if _is_meant(self, _marks(self, asked), best['fact']) is None: most = min(most, UNSAID)
+        if _is_meant(self, _find_marks(self, asked), best['fact']) is None: most = min(most, UNSAID)
         if best['cover'] < NOTHING: most = min(most, best['cover'])
         if best['label'] < NAMED and self._names_empty(asked): most = min(most, UNSAID)
         if asked.is_said(best['fact']) and asked.has_form(best['fact'], best['answer']): return most
@@ -412,20 +412,21 @@ class _Mark(NamedTuple):
     said: str
     printed: re.Pattern[str]   # with the word before it, where pages say both
 
-def _mark(word: str, mark: str) -> re.Pattern[str]:
+def _mark_pattern(word: str, mark: str) -> re.Pattern[str]:
     "How pages print a mark, with the word before it if there is one"
     before = rf'(?<!\w){re.escape(word)}\W{{0,3}}(?:(?:no|number|nr)\b\W{{0,3}})?' if word else r'(?<!\w)(?<!\d[.,])'
     return re.compile(rf'{before}0*{re.escape(mark)}(?!\w|[.,]\d)', re.I)
 
-def _marks(reader: Reader, asked: Asked) -> list[_Mark]:
+def _find_marks(reader: Reader, asked: Asked) -> list[_Mark]:
     "What the question names by a number, a code or in quotation marks"
     if asked.kind == 'yesno' or asked.page: return []
     out = list[_Mark]()
     for word, mark, quoted in _MARK.findall(asked.text):
-        if quoted and answer_key(quoted) not in reader.named: out.append(_Mark(quoted, _mark('', quoted.strip())))
+        if quoted and answer_key(quoted) not in reader.named:
+            out.append(_Mark(quoted, _mark_pattern('', quoted.strip())))
         if not mark or _NO_MARK.fullmatch(word): continue
-        both = _mark(word, mark)
-        out.append(_Mark(mark, both if both.search(reader.text) else _mark('', mark)))
+        both = _mark_pattern(word, mark)
+        out.append(_Mark(mark, both if both.search(reader.text) else _mark_pattern('', mark)))
     return out
 
 
@@ -469,7 +470,7 @@ def _titles(contexts: list) -> list:
     return [make_fact('title', t['text'], t, [('key', first if t.get('page') == 1 else other)]) for t in titles]
 
 # %% ../../nbs/text/12_reader.ipynb #504f04b7
-def _placed(reader: Reader) -> list[dict]:
+def _is_placed(reader: Reader) -> list[dict]:
     "Whatever has a box, each once"
     found = [*reader.facts, *(s for context in reader.contexts for s in context['spans'])]
     found += [cell for t in reader.tables for row in (t['header'] or [], *t['rows'])
@@ -490,17 +491,17 @@ def _is_small(fact: Fact, value: str) -> bool:
     return is_sentence(fact) and STOP.issuperset(tokens(value))
 
 # %% ../../nbs/text/12_reader.ipynb #1ecad86c
-def _named(reader: Reader, asked: Asked, fact: Fact) -> tuple:
+def _naming_score(reader: Reader, asked: Asked, fact: Fact) -> tuple:
     "(coverage of the question, what is said of the label) of a fact of any kind"
     around = labels_around(reader, asked, fact, ('section', 'title', 'near', 'caption'))
     if is_cell(fact): return _score_cell(reader, asked, fact, around)
     if is_sentence(fact): return _score_sentence(reader, asked, fact, around)
     key = fact['labels'][0][1]
-    if fact['kind'] in ('head', 'address', 'stamp', 'byline') and not _wants(asked, fact): return 0.0, 0.0
+    if fact['kind'] in ('head', 'address', 'stamp', 'byline') and not _is_wanted(asked, fact): return 0.0, 0.0
     cover = asked.coverage((1.0, asked.match(key)), *around)
     return cover, asked.precision(key, reader)
 
-def _wants(asked: Asked, fact: Fact) -> bool:
+def _is_wanted(asked: Asked, fact: Fact) -> bool:
     "Does the question ask for the name, the address or the date that `fact` is?"
     if fact['kind'] == 'stamp': return 'date' in asked.kinds
     if fact['kind'] == 'head' and asked.concerns('buyer'): return False
@@ -510,7 +511,7 @@ def _wants(asked: Asked, fact: Fact) -> bool:
     return place == (fact['labels'][0][1] == 'address')
 
 # %% ../../nbs/text/12_reader.ipynb #28b51ff3
-def _minus(reader: Reader, asked: Asked, fact: Fact, value: str) -> float:
+def _penalty(reader: Reader, asked: Asked, fact: Fact, value: str) -> float:
     "What a value loses for repeating the question, and for being long"
     overlap = asked.precision(value, reader) if fact['kind'] != 'title' and asked.kind != 'yesno' else 0.0
     by = reader.weights
@@ -550,17 +551,17 @@ def _score_sentence(reader: Reader, asked: Asked, fact: SentenceFact, around: li
                       by['word behind'] * asked.precision(' '.join(after), reader))
 
 # %% ../../nbs/text/12_reader.ipynb #9a813bca
-def _keep(best: dict[tuple, Candidate], key: tuple, candidate: Candidate):
+def _keep_best(best: dict[tuple, Candidate], key: tuple, candidate: Candidate):
     "Put a candidate under `key`, unless a better one is there"
     if key not in best or best[key]['score'] < candidate['score']: best[key] = candidate
 
 # %% ../../nbs/text/12_reader.ipynb #ec72520e
-def _askable(reader: Reader, asked: Asked) -> list[Fact]:
+def _askable_facts(reader: Reader, asked: Asked) -> list[Fact]:
     "The facts that a question can mean: lines that point only by page"
     return [f for f in reader.facts if asked.page or f['kind'] != 'pointer'] if asked.words else []
 
 # %% ../../nbs/text/12_reader.ipynb #e66d2ccf
-def _picked(rows: list, sign: int):
+def _pick_extreme(rows: list, sign: int):
     "The row (number, ...) whose number is largest, or smallest; None where two share it or numbers are missing"
     rows = [r for r in rows if r[0] is not None]
     ranked = sorted(rows, key=lambda r: -sign * r[0])
@@ -585,7 +586,7 @@ def _bar_name(fact: Fact) -> Fact:
     out.update(value=fact['labels'][0][1], bbox=fact.get('key_box') or fact['bbox'])
     return out
 
-def _extreme(reader: Reader, asked: Asked, fact: Fact, row: list[CellFact]) -> Candidate:
+def _find_extreme(reader: Reader, asked: Asked, fact: Fact, row: list[CellFact]) -> Candidate:
     "The candidate for the row or bar of an extreme"
     caption, by = next((t for r, t in fact['labels'] if r == 'caption'), ''), reader.weights
     head = fact['labels'][0][1] if fact['kind'] == 'cell' else caption

@@ -26,22 +26,22 @@ _LEADING = re.compile(r'(?:[.·…_]\s?){4,}\s*(?:page\s*)?(\d{1,4}|[ivxl]{1,6})
 _ENDING = re.compile(r'[^\W\d_]{2}.*?\s(?:[A-Z]-?)?(\d{1,4})\s*$|^(\d{1,4})$')
 _FEWEST, _FEWEST_TITLED = 4, 3   # lines that make a table of contents, and with its title above
 
-def _rising(numbers: Sequence[int]) -> bool:
+def _is_rising(numbers: Sequence[int]) -> bool:
     "Do numbers rise, but for one slip in five?"
     falls = sum(b < a for a, b in zip(numbers, numbers[1:], strict=False))
     return falls <= len(numbers) // 5
 
 # %% ../../nbs/text/30_unlabelled.ipynb #887c53b8
-def _dotted_tops(page: PageText, fewest: int) -> set[float]:
+def _find_dotted_tops(page: PageText, fewest: int) -> set[float]:
     "Upper edges of the lines that end in a number behind dots; none where they are too few or do not rise"
     found = [(line, m[1]) for line in page['lines'] if (m := _LEADING.search(line['text']))]
-    rising = _rising([int(number) for _, number in found if number.isdigit()])
+    rising = _is_rising([int(number) for _, number in found if number.isdigit()])
     return {round(line['bbox'][1], 4) for line, _ in found} if len(found) >= fewest and rising else set()
 
-def _numbered(rows: list[list[Span]]) -> list[Span]:
+def _find_numbered(rows: list[list[Span]]) -> list[Span]:
     "The spans of rows that end in a number; none where they are too few or do not rise"
     found = [(row, int(m[1] or m[2])) for row in rows if (m := _ENDING.search(row_text(row)))]
-    if len(found) < _FEWEST_TITLED or not _rising([number for _, number in found]): return []
+    if len(found) < _FEWEST_TITLED or not _is_rising([number for _, number in found]): return []
     return [s for row, _ in found for s in row]
 
 # %% ../../nbs/text/30_unlabelled.ipynb #7b33dc30
@@ -51,9 +51,9 @@ def pointer_lines(
 ) -> list[Span]:           # spans that only say where something stands
     "The lines of a table of contents."
     titled = any(_TITLED.fullmatch(s['text']) for row in rows for s in row)
-    tops = _dotted_tops(page, _FEWEST_TITLED if titled else _FEWEST)
+    tops = _find_dotted_tops(page, _FEWEST_TITLED if titled else _FEWEST)
     dotted = [s for row in rows for s in row if round(s['bbox'][1], 4) in tops]
-    return dotted + [s for s in (_numbered(rows) if titled else []) if not any(s is d for d in dotted)]
+    return dotted + [s for s in (_find_numbered(rows) if titled else []) if not any(s is d for d in dotted)]
 
 # %% ../../nbs/text/30_unlabelled.ipynb #e6123c3c
 def pointer_facts(
@@ -71,20 +71,20 @@ def pointer_facts(
 _MARGIN = 0.09   # share of the height at either end in which running heads stand
 _OFTEN = 3       # pages on which a line must stand
 
-def _in_margin(s: Span) -> bool: return s['bbox'][3] < _MARGIN or s['bbox'][1] > 1 - _MARGIN
+def _is_in_margin(s: Span) -> bool: return s['bbox'][3] < _MARGIN or s['bbox'][1] > 1 - _MARGIN
 
-def _unnumbered(s: Span) -> str: return re.sub(r'\d+', '0', s['text'].lower())
+def _without_digits(s: Span) -> str: return re.sub(r'\d+', '0', s['text'].lower())
 
 def headers_footers(
     pages: Sequence[Sequence[Span]] # spans of each page
 ) -> list[list[Span]]:              # of each page, those that are running heads and page numbers
     "Lines in the margins that stand on page after page."
-    seen = Counter(t for spans in pages for t in {_unnumbered(s) for s in spans if _in_margin(s)})
+    seen = Counter(t for spans in pages for t in {_without_digits(s) for s in spans if _is_in_margin(s)})
     first, out = set(), []
     for spans in pages:
-        margin = [s for s in spans if _in_margin(s) and seen[_unnumbered(s)] >= _OFTEN]
-        out.append([s for s in margin if _unnumbered(s) in first or s['text'].isdigit()])
-        first |= {_unnumbered(s) for s in margin}
+        margin = [s for s in spans if _is_in_margin(s) and seen[_without_digits(s)] >= _OFTEN]
+        out.append([s for s in margin if _without_digits(s) in first or s['text'].isdigit()])
+        first |= {_without_digits(s) for s in margin}
     return out
 
 # %% ../../nbs/text/30_unlabelled.ipynb #47a52093
@@ -131,23 +131,23 @@ def _is_name(text: str) -> bool:
     if _OTHER.search(text) or text.startswith('(') or sum(map(len, words)) < 4: return False
     return bool(_FIRM.search(text)) or any(w[0].isupper() for w in words) and not re.search(r'\d{4,}|: ', text)
 
-def _open(text: str) -> bool: return text.count('(') > text.count(')')
+def _is_open(text: str) -> bool: return text.count('(') > text.count(')')
 
-def _closed(text: str) -> bool: return text.count(')') > text.count('(')
+def _is_closed(text: str) -> bool: return text.count(')') > text.count('(')
 
 # %% ../../nbs/text/30_unlabelled.ipynb #9617451b
-def _beginning(names: list[Span], at: int) -> int:
+def _find_name_start(names: list[Span], at: int) -> int:
     "Index of the line with which the name begins that line `at` says in part"
-    while at and (_closed(names[at]['text']) or _SECOND.match(names[at]['text'])): at -= 1
+    while at and (_is_closed(names[at]['text']) or _SECOND.match(names[at]['text'])): at -= 1
     return at
 
-def _name_lines(lines: list[Span]) -> list[Span]:
+def _find_name_lines(lines: list[Span]) -> list[Span]:
     "The lines above an address that are the name of the firm"
     names = [s for s in lines if _is_name(s['text']) or s is not lines[0] and _FIRM.match(s['text'])]
     if not names: return []
     at = next((i for p in (_FORM, _FIRM) for i, s in enumerate(names) if p.search(s['text'])), 0)
-    begin = _beginning(names, at)
-    while _open(row_text(names[begin:at + 1])) and at + 1 < len(names): at += 1
+    begin = _find_name_start(names, at)
+    while _is_open(row_text(names[begin:at + 1])) and at + 1 < len(names): at += 1
     if at + 1 < len(names) and _FIRM.match(names[at + 1]['text']): at += 1
     return names[begin:at + 1]
 
@@ -155,7 +155,7 @@ def _name_lines(lines: list[Span]) -> list[Span]:
 _WITHIN = 0.5   # share of a page in which its head can stand
 _LONGEST = 6    # lines of an address
 
-def _overlap(a: Span, b: Span) -> bool:
+def _is_overlapping(a: Span, b: Span) -> bool:
     "Do two spans share some of their width?"
     return min(a['x1'], b['x1']) > max(a['x0'], b['x0'])
 
@@ -186,10 +186,10 @@ def letterhead(
     "Who wrote the page, and where: the lines at its head that are a name and an address."
     head = [s for s in spans if s['cy'] < _WITHIN * height]
     at = next((i for i, s in enumerate(head) if _STREET.search(s['text']) and not _OTHER.search(s['text'])), None)
-    if at is None: named, address = _name_lines(head[:4]) if bill else [], []
+    if at is None: named, address = _find_name_lines(head[:4]) if bill else [], []
     else:
-        above, below = ([s for s in part if _overlap(head[at], s)] for part in (head[:at], head[at + 1:]))
-        named, address = _name_lines(above), _address_lines(head[at], below)
+        above, below = ([s for s in part if _is_overlapping(head[at], s)] for part in (head[:at], head[at + 1:]))
+        named, address = _find_name_lines(above), _address_lines(head[at], below)
     found = [_head_fact(named, _REGISTRATION.sub('', row_text(named)), 'company', _WHO),
              _head_fact(address, row_text(address), 'address', _WHERE)]
     return [fact for fact in found if fact]
@@ -204,7 +204,7 @@ _BLOCKS = {
         r'liefer(?:adresse|anschrift)|warenempfänger|adresse de livraison|livré à'}
 _BLOCK = [(key, re.compile(rf'(?:{words})\s*:?', re.I)) for key, words in _BLOCKS.items()]
 
-def _block(label: Span, spans: list[Span]) -> list[Span]:
+def _find_block(label: Span, spans: list[Span]) -> list[Span]:
     "The lines that begin below a label, or else beside it, and go on at one left edge"
     under = [s for s in spans if s['y0'] > label['cy']]
     beside = [s for s in spans if s['x0'] > label['x1'] and abs(s['cy'] - label['cy']) < 0.5 * label['h']
@@ -219,7 +219,7 @@ def address_facts(
     spans: list[Span] # spans of a page, from top to bottom
 ) -> list[Fact]:      # an address for each label that has one
     "The blocks of lines that are labelled as the address of a bill or of a delivery."
-    found = [(key, s, _block(s, spans)) for s in spans for key, p in _BLOCK if p.fullmatch(s['text'])]
+    found = [(key, s, _find_block(s, spans)) for s in spans for key, p in _BLOCK if p.fullmatch(s['text'])]
     return [lines_fact('address', ', '.join(s['text'].rstrip(' ,') for s in lines), lines, key, label['text'])
             for key, label, lines in found if lines]
 
@@ -274,17 +274,17 @@ class _Sum(NamedTuple):
     label: str
     worth: int   # 0: a total, 1: with tax, 2: after rounding, or to be paid
 
-def _amounts(row: list[Span]) -> list[tuple[Span, str]]:
+def _find_amounts(row: list[Span]) -> list[tuple[Span, str]]:
     "The amounts of a row, from left to right; a number without a mark may count something"
     found = [(s, m[0].strip()) for s in row for m in _AMOUNT.finditer(s['text'])]
     return [(s, text) for s, text in found if re.search(r"\d[.,'’ ]\s?\d", text)]
 
-def _number(amount: str) -> float:
+def _read_amount(amount: str) -> float:
     "An amount of money; a scan may have a gap behind its decimal mark"
     return to_number(re.sub(r'(?<=[.,])\s(?=\d\d(?!\d))', '', amount)) or 0.0
 
 # %% ../../nbs/text/30_unlabelled.ipynb #d4464090
-def _sums(rows: list[list[Span]]) -> list[_Sum]:
+def _find_sums(rows: list[list[Span]]) -> list[_Sum]:
     "The totals of a bill, those of its tax summary left out"
     out, rounded = [], False
     for row, below in zip(rows, [*rows[1:], []], strict=True):
@@ -292,25 +292,25 @@ def _sums(rows: list[list[Span]]) -> list[_Sum]:
         rounded = rounded or 'rounding' in said.lower()
         if out and _SUMMARY.search(said): break
         alone = len(below) == 1 and not re.search('[a-z]{3}', below[0]['text'], re.I)
-        found = _amounts(row) or (_amounts(below) if alone else [])
+        found = _find_amounts(row) or (_find_amounts(below) if alone else [])
         if not found or not _SUM.search(said) or _PART.search(said): continue
         span, text = found[-1]
         label = _AMOUNT.split(said)[0].strip(' :.=-')
         worth = 2 if rounded or _LAST.search(label) else 1 if _WITH_TAX.search(label) else 0
-        out.append(_Sum(_number(text), text, span, label or 'Total', worth))
+        out.append(_Sum(_read_amount(text), text, span, label or 'Total', worth))
     return out
 
 # %% ../../nbs/text/30_unlabelled.ipynb #fb09c440
-def _settled(rows: list[list[Span]]) -> set[float]:
+def _settled_amounts(rows: list[list[Span]]) -> set[float]:
     "What was given less what came back, for every such pair; what was given where nothing came back"
-    said = [(row_text(row), _amounts(row)) for row in rows]
-    given = [_number(a) for t, found in said if _GIVEN.search(t) and not _BACK.search(t) for _, a in found[-1:]]
-    back = [_number(a) for t, found in said if _BACK.search(t) for _, a in found[-1:]]
+    said = [(row_text(row), _find_amounts(row)) for row in rows]
+    given = [_read_amount(a) for t, found in said if _GIVEN.search(t) and not _BACK.search(t) for _, a in found[-1:]]
+    back = [_read_amount(a) for t, found in said if _BACK.search(t) for _, a in found[-1:]]
     return {round(g - b, 2) for g in given for b in back or [0.0]}
 
-def _paid(rows: list[list[Span]]) -> Optional[_Sum]:
+def _find_paid(rows: list[list[Span]]) -> Optional[_Sum]:
     "The sum that was paid, or is to be paid"
-    sums, settled = _sums(rows), _settled(rows)
+    sums, settled = _find_sums(rows), _settled_amounts(rows)
     def rank(at): return round(at[1].value, 2) in settled, at[1].worth, at[0]
     return max(enumerate(sums), key=rank, default=(0, None))[1]
 
@@ -318,7 +318,7 @@ def _paid(rows: list[list[Span]]) -> Optional[_Sum]:
 _DAY = re.compile(rf"(?:{PATTERNS['date']})|\b\d{{1,2}}[-/.]\d{{1,2}}[-/.]20\d\d(?=\d\d:)", re.I)
 _OTHER_DAY = re.compile(r'due|expir|valid|deliver|fällig|échéance|return|within', re.I)
 
-def _dated(spans: list[Span]) -> Optional[tuple[Span, str]]:
+def _find_bill_date(spans: list[Span]) -> Optional[tuple[Span, str]]:
     "The span with the date of a bill, and the date"
     found = [(s, m[0].strip()) for s in spans for m in _DAY.finditer(s['text']) if not _OTHER_DAY.search(s['text'])]
     full = [p for p in found if re.search(r'\d.*\d', p[1]) and re.search(r'\d{2}', p[1])]
@@ -336,7 +336,7 @@ def bill_facts(
     spans: list[Span] # spans of a bill, from top to bottom
 ) -> list[Fact]:      # its date and the sum that was paid, as far as they are found
     "What a receipt or an invoice says without a label that everyone would know."
-    dated, paid = _dated(spans), _paid(page_rows(spans))
+    dated, paid = _find_bill_date(spans), _find_paid(page_rows(spans))
     day = [_part_fact('stamp', *dated, 'date', 'date of the receipt issued')] if dated else []
     around = 'total amount of the receipt or invoice, paid or to be paid'
     return day + ([_part_fact('total', paid.span, paid.text, paid.label, around)] if paid else [])
@@ -358,7 +358,7 @@ _NO_NAME = re.compile(r'''
         | manuel | rapport | guide | facture | notice | résumé | lettre )\b
 ''', re.I | re.X)
 
-def _names(
+def _read_names(
     text: str # a line
 ) -> str:     # as printed, without marks of footnotes; '' where it is none
     "The names of persons that a line consists of."
@@ -377,7 +377,7 @@ _VERSION = re.compile(r'\b(?:version|release|revision|edition|fassung|ausgabe|r�
                       r'(?:number|nummer|numéro|no\.?)?\s*:?\s*(v?\d+(?:\.\d+)+\w*)', re.I)
 _LONG, _DEEP, _MOST, _LESS = 8, .3, 10, .55   # words of a line; share of a page, lines below a title; a subtitle
 
-def _below(spans: list[Span], title: Span, height: float) -> list[Span]:
+def _lines_below(spans: list[Span], title: Span, height: float) -> list[Span]:
     "The lines below a title that belong to it"
     out = []
     for s in sorted(spans, key=lambda s: s['cy']):
@@ -392,15 +392,15 @@ _OF = {'author': 'author, authors: who wrote the document, article, book, paper,
        'version': 'version, release, version number of the file, document, package',
        'whose CV': 'whose CV, resume, curriculum vitae: name of the person, applicant'}
 
-def _authors(lines: list[Span]) -> list[Fact]:
+def _author_facts(lines: list[Span]) -> list[Fact]:
     "The names below a title, as one answer"
-    named = [(s, name) for s in lines if (name := _names(s['text']))]
+    named = [(s, name) for s in lines if (name := _read_names(s['text']))]
     named = [(s, name) for s, name in named if _BY.match(s['text'])] or named   # by whom, where it is said
     if not named: return []
     return [lines_fact('byline', ', '.join(n for _, n in named), [s for s, _ in named], 'author', _OF['author'])]
 
 # %% ../../nbs/text/30_unlabelled.ipynb #668d2983
-def _versions(lines: list[Span], spans: list[Span]) -> list[Fact]:
+def _version_facts(lines: list[Span], spans: list[Span]) -> list[Fact]:
     "The version that the title names, or else the only one that the page names"
     found = [(s, m[1]) for s in lines if (m := _VERSION.search(s['text']))]
     if not found:
@@ -408,7 +408,7 @@ def _versions(lines: list[Span], spans: list[Span]) -> list[Fact]:
         if len({v for _, v in found}) > 1: return []
     return [lines_fact('byline', v, [s], 'version', _OF['version']) for s, v in found[:1]]
 
-def _dates(lines: list[Span]) -> list[Fact]:
+def _date_facts(lines: list[Span]) -> list[Fact]:
     "The first date below a title"
     found = next(((s, m[0]) for s in lines if len(s['text'].split()) <= 6 and (m := _DATE.search(s['text']))), None)
     if found is None: return []
@@ -420,13 +420,13 @@ def title_facts(
     height: float      # of the page, in pixels
 ) -> list[Fact]:       # authors, date and version, as far as they are found
     "What a title page says by its form."
-    lines = _below(spans, title, height)
+    lines = _lines_below(spans, title, height)
     if len(lines) > _MOST: lines = []
-    found = _authors(lines)
-    found += _dates(lines)
-    if not found and (name := _names(title['text'])):
+    found = _author_facts(lines)
+    found += _date_facts(lines)
+    if not found and (name := _read_names(title['text'])):
         found = [lines_fact('byline', name, [title], 'whose CV', _OF['whose CV'])]
-    return found + _versions(lines, spans)
+    return found + _version_facts(lines, spans)
 
 # %% ../../nbs/text/30_unlabelled.ipynb #6691a351
 _KEYS = {'email': 'email address', 'url': 'website, web address, internet page', 'iban': 'IBAN of the bank account',

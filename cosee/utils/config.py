@@ -37,12 +37,12 @@ def load_plugin(
     "Import a plugin; raises ImportError that says in one line why not."
     path = Path(name)
     try:
-        if path.suffix == '.py': _run_file(path)
+        if path.suffix == '.py': _import_file(path)
         else: import_module(name)
     except FileNotFoundError: raise ImportError(f'{name}: no such file') from None
     except (Exception, SystemExit) as e: raise ImportError(f'{name} cannot be loaded ({type(e).__name__}: {e})') from e
 
-def _run_file(path: Path):
+def _import_file(path: Path):
     "Import a file as a module of its own name, which stays in no table if it fails"
     spec = cast(ModuleSpec, spec_from_file_location(f'plugin_{path.stem}', path))
     module = sys.modules[spec.name] = module_from_spec(spec)
@@ -68,7 +68,7 @@ def extra_of(
     return EXTRA_OF.get(first) or EXTRA_OF.get(f"{first}.{rest.partition('.')[0]}", '')
 
 # %% ../../nbs/utils/04_config.ipynb #14c69069
-def _source() -> str:
+def _find_source() -> str:
     "What pip installs CoSee from here: the folder of a clone, or the name of the package"
     origin = getattr(find_spec('cosee'), 'origin', None)
     root = Path(origin).resolve().parents[1] if origin else Path()
@@ -81,7 +81,7 @@ def install_command(
     "The command that installs an extra where this CoSee comes from, into the environment that runs it."
     beside = Path(sys.executable).with_name('pip')
     pip = 'pip' if shutil.which('pip') == str(beside) else f'{shlex.quote(sys.executable)} -m pip'
-    return f'{pip} install "{_source()}[{extra}]"'
+    return f'{pip} install "{_find_source()}[{extra}]"'
 
 class MissingExtra(ImportError):
     "What was asked for needs a module that is not installed; the message names the extra that brings it."
@@ -179,12 +179,12 @@ class ConfigError(ValueError):
 
 # %% ../../nbs/utils/04_config.ipynb #ef92abef
 _secrets: set[str] = set()
-_LOOKS = re.compile(r'\b(?:sk|pk|rk|xai|nvapi)-[A-Za-z0-9_\-]{16,}|\bAIza[A-Za-z0-9_\-]{20,}'
+_LIKE_KEYS = re.compile(r'\b(?:sk|pk|rk|xai|nvapi)-[A-Za-z0-9_\-]{16,}|\bAIza[A-Za-z0-9_\-]{20,}'
                     r'|\b(?:hf|gsk|ghp)_[A-Za-z0-9]{16,}'
                     r'|(?i:\b(?:bearer|basic)\s+)[A-Za-z0-9._\-+/=]{12,}'
                     r'|(?<=://)[^/\s\'"]+(?=@)')
 
-def _in_base64(value: bytes) -> set[str]:
+def _base64_forms(value: bytes) -> set[str]:
     "What is left of `value` in the Base64 of any text that holds it"
     forms = set[str]()
     for before in range(3):   # bytes before it, modulo three
@@ -198,7 +198,7 @@ def remember_secret(value: str):
     from urllib.parse import quote
     if len(value) < 6: return
     raw = value.encode('utf-8', 'replace')
-    _secrets.update({value, quote(value, safe=''), json.dumps(value)[1:-1], raw.hex()}, _in_base64(raw))
+    _secrets.update({value, quote(value, safe=''), json.dumps(value)[1:-1], raw.hex()}, _base64_forms(raw))
 
 def without_keys(
     text: str # of any kind
@@ -214,9 +214,8 @@ def redact(
     if isinstance(x, dict): return {redact(k): redact(v) for k, v in x.items()}
     if isinstance(x, (list, tuple)): return [redact(v) for v in x]
     if not isinstance(x, str): return x
-    return _LOOKS.sub('***', without_keys(x))
+    return _LIKE_KEYS.sub('***', without_keys(x))
 
-# %% ../../nbs/utils/04_config.ipynb #5beb01b3
 def holds_secret(text: str) -> bool:
     "Does `text` quote a key in use?"
     return any(s in text for s in _secrets)
@@ -254,9 +253,9 @@ def fill_all(
     return fill_in(x, env, where) if isinstance(x, str) else x
 
 # %% ../../nbs/utils/04_config.ipynb #5467b4fd
-_NAMED = re.compile(r'(?i)(?:^|[_-])(?:api[_-]?key|apikey|access[_-]?key|private[_-]?key|token|secret|password|passwd|'
-                    r'passphrase|authorization|credentials?|cookie)$')
-_RANDOM = re.compile(r'(?=\S*\d)(?=\S*[A-Za-z])\S{16,}')
+_SECRET_FIELD = re.compile(r'(?i)(?:^|[_-])(?:api[_-]?key|apikey|access[_-]?key|private[_-]?key|token|secret|password|'
+                           r'passwd|passphrase|authorization|credentials?|cookie)$')
+_LIKE_RANDOM = re.compile(r'(?=\S*\d)(?=\S*[A-Za-z])\S{16,}')
 HIDDEN = '***'   # what stands in the place of a secret
 
 def concealed(
@@ -264,15 +263,15 @@ def concealed(
     free: bool = False # is it within `extra_body`?
 ) -> Any:              # the same without secrets
     "`x` as it may be written down."
-    if isinstance(x, dict): return {k: _concealed_field(k, v, free) for k, v in x.items()}
+    if isinstance(x, dict): return {k: _conceal_field(k, v, free) for k, v in x.items()}
     if isinstance(x, (list, tuple)): return [concealed(v, free) for v in x]
     if not isinstance(x, str) or VARIABLE.fullmatch(x): return x
-    return HIDDEN if free and _RANDOM.fullmatch(x) else redact(x)
+    return HIDDEN if free and _LIKE_RANDOM.fullmatch(x) else redact(x)
 
-def _concealed_field(name: Any, value: Any, free: bool) -> Any:
+def _conceal_field(name: Any, value: Any, free: bool) -> Any:
     "The value of a field as it may be written down"
     plain = value is None or isinstance(value, bool) or isinstance(value, str) and VARIABLE.fullmatch(value)
-    if _NAMED.search(str(name)) and not plain: return HIDDEN
+    if _SECRET_FIELD.search(str(name)) and not plain: return HIDDEN
     return concealed(value, free or name == 'extra_body')
 
 # %% ../../nbs/utils/04_config.ipynb #d3b1f108
@@ -280,7 +279,7 @@ MAX_CONFIG = 1_000_000   # bytes of a configuration file
 MAX_DEPTH = 50           # of lists and mappings within each other
 MAX_NUMBER = 100         # characters of a number or a date; YAML's numbers to the base of 60 take their time
 
-def _loader():
+def _make_loader():
     "A safe YAML loader that refuses references, depth and endless numbers"
     import yaml
     class Loader(yaml.SafeLoader):
@@ -299,7 +298,7 @@ def _loader():
     return Loader
 
 # %% ../../nbs/utils/04_config.ipynb #f276d471
-def _name_in(loader, key) -> Any:
+def _read_field_name(loader, key) -> Any:
     "A field's name; raises where it is a list or a mapping"
     import yaml
     name = loader.construct_object(key, deep=True)
@@ -314,7 +313,7 @@ def _refuse_twins(loader, node, path: tuple[str, ...] = ()):
     if not isinstance(node, yaml.MappingNode): return
     seen = set()
     for key, value in node.value:
-        name = _name_in(loader, key)
+        name = _read_field_name(loader, key)
         where = (*path, str(name))
         if name in seen:
             raise yaml.MarkedYAMLError(None, None, f"field {'.'.join(where)}: {name!r} stands twice", key.start_mark)
@@ -322,7 +321,7 @@ def _refuse_twins(loader, node, path: tuple[str, ...] = ()):
         _refuse_twins(loader, value, where)
 
 # %% ../../nbs/utils/04_config.ipynb #4e1c7f67
-def _complaint(e: Exception, where: str) -> ConfigError:
+def _explain_yaml_fault(e: Exception, where: str) -> ConfigError:
     "What is wrong with a text that is no YAML, and in which line"
     mark = getattr(e, 'problem_mark', None)
     why = getattr(e, 'problem', None) or ('too deep' if isinstance(e, RecursionError) else str(e))
@@ -338,12 +337,12 @@ def parse_yaml(
     if len(text) > MAX_CONFIG:
         raise ConfigError(f'{where}: larger than {MAX_CONFIG:,} characters; this is no configuration')
     try:
-        loader = _loader()(text)
+        loader = _make_loader()(text)
         node = loader.get_single_node()
         if node is None: return None
         _refuse_twins(loader, node)
         return loader.construct_document(node)
-    except (yaml.YAMLError, RecursionError, TypeError, ValueError) as e: raise _complaint(e, where) from None
+    except (yaml.YAMLError, RecursionError, TypeError, ValueError) as e: raise _explain_yaml_fault(e, where) from None
 
 # %% ../../nbs/utils/04_config.ipynb #b0d96002
 def to_yaml(

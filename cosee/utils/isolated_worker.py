@@ -21,7 +21,7 @@ class Slab:
     def __init__(self,
         fd: Optional[int] = None # of another's slab; None: a new one
     ):
-        self.fd = _nameless() if fd is None else fd
+        self.fd = _open_nameless() if fd is None else fd
         self.end, self.memory = 0, None
 
     def __len__(self) -> int: return os.fstat(self.fd).st_size
@@ -54,10 +54,10 @@ class Slab:
     ) -> dict[str, Any]:
         "Write behind what was written of this message, unless it lies here already; where it lies now."
         view = memoryview(data)
-        said = _array(view)
+        said = _describe_array(view)
         if hasattr(data, 'dtype'): said = dict(dtype=data.dtype.str, shape=list(data.shape))
         view = view.cast('B') if view.c_contiguous and view.nbytes else memoryview(view.tobytes())
-        if view.nbytes and view.obj is self.memory: start = _address(view) - _address(self.memory)
+        if view.nbytes and view.obj is self.memory: start = _address_of(view) - _address_of(self.memory)
         else:
             start = self.end
             self.take(len(view))[:] = view
@@ -79,7 +79,7 @@ class Slab:
         return np.frombuffer(bytes(view), said['dtype']).reshape(said['shape'])
 
 # %% ../../nbs/utils/08_isolated_worker.ipynb #67b552fb
-def _nameless() -> int:
+def _open_nameless() -> int:
     "A new file that no folder knows"
     if hasattr(os, 'memfd_create'): return os.memfd_create('cosee')
     import tempfile
@@ -88,7 +88,7 @@ def _nameless() -> int:
 # %% ../../nbs/utils/08_isolated_worker.ipynb #f2e58a19
 _NUMBERS = {**dict.fromkeys('bhilq', 'i'), **dict.fromkeys('BHILQ', 'u'), 'f': 'f', 'd': 'f', '?': 'b'}
 
-def _array(view: memoryview) -> dict[str, Any]:
+def _describe_array(view: memoryview) -> dict[str, Any]:
     "What is said of the numbers in memory; {} of plain bytes; raises TypeError for what is no array of numbers"
     code = view.format.lstrip('<=@')
     if code in ('B', 'c') and view.ndim == 1: return {}
@@ -97,7 +97,7 @@ def _array(view: memoryview) -> dict[str, Any]:
     return dict(dtype=f'{order}{_NUMBERS[code]}{view.itemsize}', shape=list(view.shape or ()))
 
 # %% ../../nbs/utils/08_isolated_worker.ipynb #3a4d0945
-def _address(view: Any) -> int:
+def _address_of(view: Any) -> int:
     import ctypes
     return ctypes.addressof(ctypes.c_char.from_buffer(view))
 
@@ -141,7 +141,7 @@ def job_named(
     return reduce(getattr, path.split('.'), importlib.import_module(module))
 
 # %% ../../nbs/utils/08_isolated_worker.ipynb #2e226cd1
-def _memory() -> tuple[int, int]:
+def _memory_in_use() -> tuple[int, int]:
     "(addresses, memory) in use in bytes; zeros where the system does not say"
     try: size, resident = os.pread(_statm(), 200, 0).split()[:2]
     except (OSError, ValueError): return 0, 0
@@ -150,10 +150,10 @@ def _memory() -> tuple[int, int]:
 @cache
 def _statm() -> int: return os.open('/proc/self/statm', os.O_RDONLY)
 
-def _allow(seconds: float, memory: int):
+def _set_limits(seconds: float, memory: int):
     "Let the next job use so much of the processor and of memory, and not more"
     import resource
-    until, room = math.ceil(time.process_time() + seconds), _memory()[0] + memory
+    until, room = math.ceil(time.process_time() + seconds), _memory_in_use()[0] + memory
     limits = (resource.RLIMIT_CPU, until), (resource.RLIMIT_AS, room), (resource.RLIMIT_CORE, 0)
     for kind, limit in limits:
         with suppress(OSError, ValueError): resource.setrlimit(kind, (limit, resource.getrlimit(kind)[1]))
@@ -161,13 +161,13 @@ def _allow(seconds: float, memory: int):
 # %% ../../nbs/utils/08_isolated_worker.ipynb #10318070
 IDLE = 60.   # seconds after which a worker without work ends
 
-def _answer(line: bytes, slab: Slab) -> bytes:
+def _answer_line(line: bytes, slab: Slab) -> bytes:
     "Do a job; a line with what it gave, or what it raised"
     asked = read_line(line, slab)
     try:
-        _allow(asked['seconds'], asked['memory'])
+        _set_limits(asked['seconds'], asked['memory'])
         found = job_named(asked['job'])(*asked['args'])
-        return write_line(dict(found=found, resident=_memory()[1]), slab)
+        return write_line(dict(found=found, resident=_memory_in_use()[1]), slab)
     except Exception as e:
         return write_line(dict(raised=f'{type(e).__module__}:{type(e).__qualname__}', said=str(e)), slab)
 
@@ -182,5 +182,5 @@ def main(
     os.dup2(2, 1)   # whatever prints, prints elsewhere
     requests = os.fdopen(0, 'rb')
     while select.select([requests], [], [], IDLE)[0] and (line := requests.readline()):
-        replies.write(_answer(line, slab))
+        replies.write(_answer_line(line, slab))
         replies.flush()

@@ -87,17 +87,17 @@ class _Worker:
         except BrokenPipeError as e: raise _Gone(late=False) from e
         until, line = time.monotonic() + seconds, bytearray()
         while not line.endswith(b'\n'):
-            part = os.read(self.answers.fileno(), 1 << 20) if self._waits(until) else None
-            if not part: raise self._lost(late=part is None)
+            part = os.read(self.answers.fileno(), 1 << 20) if self._has_answer(until) else None
+            if not part: raise self._describe_loss(late=part is None)
             line += part
             if len(line) > _LONGEST: raise JobLost(late=False)
         return read_line(bytes(line), self.slab)
 
-    def _waits(self, until: float) -> bool:
+    def _has_answer(self, until: float) -> bool:
         "Is there something to read before that time?"
         return bool(self.heard.poll(max(0, 1000 * (until - time.monotonic()))))
 
-    def _lost(self, late: bool) -> Exception:
+    def _describe_loss(self, late: bool) -> Exception:
         "Why there is no answer"
         code = None if late else self.process.wait()
         return _Gone(late=False) if code == 0 else JobLost(late or code == -_OVERTIME)
@@ -128,15 +128,15 @@ class _Keeper:
                 raise
 
     def _ask_worker(self, request: dict[str, Any], seconds: float) -> Any:
-        try: reply = self._running().ask(request, seconds)
+        try: reply = self._current_worker().ask(request, seconds)
         except _Gone:
             self.end()
-            reply = self._running().ask(request, seconds)
+            reply = self._current_worker().ask(request, seconds)
         if 'raised' in reply: raise JobError(reply['raised'], reply['said'])
         self.large = reply['resident'] > _LARGE
         return reply['found']
 
-    def _running(self) -> _Worker:
+    def _current_worker(self) -> _Worker:
         if self.worker and self.large: self.end()
         if not self.worker: self.worker, self.large = _Worker(), False
         return self.worker

@@ -157,7 +157,7 @@ def _whole_objects(text: str) -> list[tuple[int, int]]:
         pos = end if whole else m.start() + 1
     return found
 
-def _outside(pattern: re.Pattern, text: str) -> list[re.Match]:
+def _cut_outside(pattern: re.Pattern, text: str) -> list[re.Match]:
     "Where `pattern` matches outside of complete objects"
     found = list(pattern.finditer(text))
     objects = _whole_objects(text) if found else []
@@ -167,10 +167,10 @@ def _outside(pattern: re.Pattern, text: str) -> list[re.Match]:
 def _own_turn(text: str) -> str:
     "The first turn in `text` that says something, without marks outside of objects"
     struck = '<s>' in text.lstrip()[3:]   # HTML, in which </s> ends no turn
-    marks = [m for m in _outside(_TURN, text) if not (struck and m[0].lower() == '</s>')]
+    marks = [m for m in _cut_outside(_TURN, text) if not (struck and m[0].lower() == '</s>')]
     starts, ends = [0, *(m.end() for m in marks)], [*(m.start() for m in marks), len(text)]
     own = next((text[a:b] for a, b in zip(starts, ends) if text[a:b].strip()), '' if marks else text)
-    outside = {m.start() for m in _outside(_MARK, own)}
+    outside = {m.start() for m in _cut_outside(_MARK, own)}
     return _MARK.sub(lambda m: _BOX.get(m[0], '') if m.start() in outside else m[0], own)
 
 # %% ../../nbs/utils/03_json_scan.ipynb #452ed07d
@@ -189,7 +189,7 @@ def without_reasoning(
 ) -> Said:
     "A reply as what is said and what is thought; never raises."
     text = str(text or '')[:max_chars]
-    tags = _outside(_TAG, text)
+    tags = _cut_outside(_TAG, text)
     start = next((m.end() for m in reversed(tags) if m[1] or m[2]), 0)
     end = next((m.start() for m in tags if m.start() >= start and not m[1]), len(text))
     return Said(text[start:end], _TAG.sub('', text[:start] + text[end:]).strip())
@@ -279,7 +279,7 @@ _ABBREVIATED = re.compile(r'\b(?:inc|ltd|co|corp|jr|sr|st|no|etc|[a-z](?:\.[a-z]
 _FIGURE_STOP = re.compile(r'[^\w\s]?\s?[\d.,]*\d\s?%?\.')
 _MARKED = re.compile(r'''(?:(\*{1,3}|_{1,3}|["'`])(?=\S)(.+?)(?<=\S)\1|[“„«‘]\s*(.+?)\s*[”“»’])(?!\w)''')
 
-def _first_marked(text: str, sentence: bool) -> Optional[str]:
+def _find_first_marked(text: str, sentence: bool) -> Optional[str]:
     "What is bold, in italics or quoted at the start of `text`, and all of it unless it begins a `sentence`"
     m = _MARKED.match(text)
     if not m: return None
@@ -300,12 +300,12 @@ def _plain_text(text: str) -> str:
     text = text.strip()
     return text[1:-1].strip() if text[:1] == text[-1:] == '$' and text.count('$') == 2 else text
 
-def _bare(text: str, sentence: bool = False) -> str:
+def _strip_answer(text: str, sentence: bool = False) -> str:
     "An answer without what stands around it; `sentence`: it is the rest of one"
     if boxes := _boxes(text): return _plain_text(boxes[-1][1])
     text = _CITED.sub('', _ANSWER_TAG.sub('', text).strip())
     if m := _QUOTED_KEY.fullmatch(text): text = m[1]   # JSON that lost its braces
-    if marked := _first_marked(text, sentence): text = marked
+    if marked := _find_first_marked(text, sentence): text = marked
     elif sentence: text = _NEXT.split(_CLAUSE.split(text)[0])[0]
     text = _without_stop(text.strip().strip('"*`').strip(), sentence)
     return _plain_text(text) if '\\' in text or text[:1] == text[-1:] == '$' else text
@@ -346,7 +346,7 @@ def value_text(
     if value.keys() <= {*_PARTS}: return ' '.join(filter(None, map(value_text, value.values())))
     return ', '.join(f'{k}: {text}' for k, v in [*value.items()][:64] if (text := value_text(v)))
 
-def _inner(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _inner_answer(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
     "An object and those that it wraps, a string of JSON among them"
     yield found
     for v in [*found.values()][:32]:
@@ -355,16 +355,16 @@ def _inner(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _holder(found: dict[str, Any]) -> Optional[tuple[dict[str, Any], str]]:
     "Of an object and those that it wraps the first that holds an answer, and under which name"
-    return next(((o, name) for o in _inner(found) if (name := answer_name(o))), None)
+    return next(((o, name) for o in _inner_answer(found) if (name := answer_name(o))), None)
 
 # %% ../../nbs/utils/03_json_scan.ipynb #548bcbc0
-def _each(pattern: re.Pattern, read: Callable[[str], str], text: str,
+def _read_each(pattern: re.Pattern, read: Callable[[str], str], text: str,
           rank: int = 0) -> Iterable[tuple[int, int, str]]:
     return ((m.end(1), rank, read(m[1])) for m in pattern.finditer(text) if m[1])
 
 _IN_LATEX = re.compile(r'\\[a-z]+\s?\{*\Z', re.I)
 
-def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+def _blank_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
     "`text` with a sign that nobody writes in place of some objects in it, except what LaTeX has in braces"
     parts, at = list[str](), 0
     for start, end in spans:
@@ -386,12 +386,13 @@ def _find_named_answer(text: str) -> Optional[_Named]:
     objects, cut = list(scan_json(text)), cut_at(text)
     held = {(start, end): holder for start, end, obj in objects if (holder := _holder(obj))}
     spans = [(start, end) for start, end in held if cut is None or start < cut]
-    rest = _without(text, spans if cut is None else [*spans, (cut, len(text))])
+    rest = _blank_spans(text, spans if cut is None else [*spans, (cut, len(text))])
     lines = _ANSWER_TAG.sub(lambda m: '\n'.ljust(len(m[0])), rest)
-    found = [*_each(_LINE, _bare, lines), *_each(_HEADING, _bare, lines), *_each(_TAGGED, _bare, rest, -1),
-             *_each(_IS, lambda words: _bare(words, sentence=True), lines),
+    found = [*_read_each(_LINE, _strip_answer, lines), *_read_each(_HEADING, _strip_answer, lines),
+             *_read_each(_TAGGED, _strip_answer, rest, -1),
+             *_read_each(_IS, lambda words: _strip_answer(words, sentence=True), lines),
              *((end, 1, _plain_text(content)) for end, content in _boxes(rest))]
-    if not found and not held and not _OTHER_LETTER.search(rest): found = [*_each(_LETTER, _bare, rest)]
+    if not found and not held and not _OTHER_LETTER.search(rest): found = [*_read_each(_LETTER, _strip_answer, rest)]
     told = [_Named(end, rank, answer) for end, rank, said in found
             if not (held and '\0' in said) and (answer := said.replace('\0', '').strip())]
     told += [_Named(end, 2, value_text(obj[key]), obj) for (_, end), (obj, key) in held.items()]
@@ -415,17 +416,18 @@ _PLACE = re.compile(r'^[^\w\n]*box:\s*\[([\d,\s]{7,40})\]\s*$', re.I | re.M)
 _LABELLED = re.compile(rf'(?:\d[.)])?{_LABEL}|\W*$', re.I)
 _IT_IS = re.compile(r"(?:it|this|that)(?:'s| is| was)\s+(\S.*)", re.I)
 
-def _telling(text: str) -> list[str]:
+def _telling_lines(text: str) -> list[str]:
     "The lines that may hold an answer: without labels, and without a page where there are others"
     lines = [line.strip() for line in text.splitlines() if not _LABELLED.match(line)]
     return [line for line in lines if not _ON_PAGE.fullmatch(line.strip(' ()[].*'))] or lines
 
 def _last_line(text: str) -> str:
     "The last line that says something, without the frame of its sentence"
-    line = (_telling(text) or text.strip().splitlines() or [''])[-1].strip()
+    line = (_telling_lines(text) or text.strip().splitlines() or [''])[-1].strip()
     marked = re.findall(r'\*\*(.+?)\*\*', line)
     framed = _IT_IS.fullmatch(line)
-    return _bare(framed[1], sentence=True) if framed else _bare(marked[0] if len(marked) == 1 else line)
+    if framed: return _strip_answer(framed[1], sentence=True)
+    return _strip_answer(marked[0] if len(marked) == 1 else line)
 
 # %% ../../nbs/utils/03_json_scan.ipynb #2dff05ee
 _PROSE = re.compile(r"(?:i|we|you|let|sorry|please|there)\b|.*\b(?:is|are|was|were|be|cannot|can't)\b", re.I)
@@ -434,7 +436,7 @@ def bare_value(
     text: str # what a model said, see `spoken`
 ) -> Optional[str]: # None for any other prose
     "The answer of a reply that is nothing but a few words, or whose last line has one in bold."
-    lines = _telling(text)
+    lines = _telling_lines(text)
     if not lines or '{' in text: return None
     few = len(lines) == 1 and len(lines[0].split()) <= 6 and not _PROSE.match(lines[0])
     told = few or len(re.findall(r'\*\*(.+?)\*\*', lines[-1])) == 1 or _IT_IS.fullmatch(lines[-1])
@@ -443,7 +445,7 @@ def bare_value(
 # %% ../../nbs/utils/03_json_scan.ipynb #157f5f97
 def _place(text: str, holder: dict[str, Any]) -> Optional[Box]:
     "The box that stands beside the answer, in 0-1 or thousandths, or in a line of its own, in thousandths"
-    beside = next((o[k] for o in _inner(holder) for k in ('bbox_2d', 'bbox') if k in o), None)
+    beside = next((o[k] for o in _inner_answer(holder) for k in ('bbox_2d', 'bbox') if k in o), None)
     if isinstance(beside, list) and len(beside) == 1: beside = beside[0]   # a list of boxes
     try: return check_bbox(beside) if is_unit(corners(beside)) else from_thousandths(beside)
     except ValueError: pass
@@ -453,7 +455,7 @@ def _place(text: str, holder: dict[str, Any]) -> Optional[Box]:
 
 def _page(text: str, holder: dict[str, Any]) -> Optional[int]:
     "The page that stands beside the answer, in a line of its own, or was last spoken of"
-    told = next((o[k] for o in _inner(holder) for k in _PAGE_KEYS if k in o), _PAGE_LINE)
+    told = next((o[k] for o in _inner_answer(holder) for k in _PAGE_KEYS if k in o), _PAGE_LINE)
     if told is not _PAGE_LINE: return page_number(told)
     spoken_of = _PAGE_LINE.findall(text) or _ON_PAGE.findall(text)
     return page_number(spoken_of[-1]) if spoken_of else None

@@ -47,12 +47,12 @@ class _Seat(NamedTuple):
     y: float    # its middle
     side: int   # 1: to the right of the edge, -1: to the left
 
-def _rows(y: float, height: float, t: float) -> list[float]:
+def _row_middles(y: float, height: float, t: float) -> list[float]:
     "Middles of rows of height `t` on a page of `height`: `y`, then further and further away"
     places = [y + sign * k * t for k in range(8) for sign in (-1, 1)]
     return [v for v in places if t / 2 <= v <= height - t / 2]
 
-def _spots(box: Box, b: float, size: Size, t: float) -> list[_Seat]:
+def _list_seats(box: Box, b: float, size: Size, t: float) -> list[_Seat]:
     "Places for a number of width `b` and height `t` at a box, best first"
     (x, y, bw, bh), (w, h) = box, size
     y = min(max(y + min(bh, t) / 2, t / 2), h - t / 2)
@@ -60,19 +60,20 @@ def _spots(box: Box, b: float, size: Size, t: float) -> list[_Seat]:
     steps = {1: [right + k * b / 4 for k in range(12)], -1: [left - k * b / 4 for k in range(12)]}
     fitting = {1: [e for e in steps[1] if e <= w - b], -1: [e for e in steps[-1] if e >= b]}
     sides = (1, -1) if bw < .4 * w else (-1, 1)   # a small box, a large one
-    return [_Seat(e, v, side) for v in _rows(y, h, t) for side in sides for e in fitting[side]] or [_Seat(b, y, -1)]
+    seats = [_Seat(e, v, side) for v in _row_middles(y, h, t) for side in sides for e in fitting[side]]
+    return seats or [_Seat(b, y, -1)]
 
 # %% ../../nbs/view/01_drawing.ipynb #40b446ee
 Area = tuple[float, float, float]   # left, middle, width of a number that has its place
 
-def _area(seat: _Seat, width: float) -> Area: return seat.x - width * (seat.side < 0), seat.y, width
+def _area_of(seat: _Seat, width: float) -> Area: return seat.x - width * (seat.side < 0), seat.y, width
 
-def _free(area: Area, taken: list[Area], t: float) -> bool:
+def _is_free(area: Area, taken: list[Area], t: float) -> bool:
     "Does a number of height `t` overlap none of those that have their places?"
     left, mid, width = area
     return all(left >= a + c or left + width <= a or abs(mid - y) >= t for a, y, c in taken)
 
-def _seats(
+def _choose_seats(
     boxes: list[Box],    # in drawing order: x, y, width, height
     widths: list[float], # of each number
     size: Size,          # of the area
@@ -82,10 +83,10 @@ def _seats(
     taken: list[Area] = []
     seats = []
     for box, width in zip(boxes, widths, strict=True):
-        spots = _spots(box, width, size, t)
-        seat = next((s for s in spots if _free(_area(s, width), taken, t)), spots[0])
+        spots = _list_seats(box, width, size, t)
+        seat = next((s for s in spots if _is_free(_area_of(s, width), taken, t)), spots[0])
         seats.append(seat)
-        taken.append(_area(seat, width))
+        taken.append(_area_of(seat, width))
     return seats
 
 # %% ../../nbs/view/01_drawing.ipynb #84de57e6
@@ -109,7 +110,7 @@ def annotate(
     draw, unit = ImageDraw.Draw(im, 'RGBA'), max(im.size) / 45
     found = _with_boxes(cells, im.size)
     widths = [unit * (1 + .6 * len(str(c['id']))) for c, _ in found]
-    seats = _seats([box for _, box in found], widths, im.size, unit * 1.4)
+    seats = _choose_seats([box for _, box in found], widths, im.size, unit * 1.4)
     for (c, (x, y, w, h)), seat, width in zip(found, seats, widths, strict=True):
         colour = AUTHOR_COLOURS[palette.get(c['author'], 0)]
         draw.rectangle((x, y, x + w, y + h), outline=colour, fill=colour + '18', width=max(1, round(unit / 6)))
@@ -149,7 +150,7 @@ def cell_links(
 # %% ../../nbs/view/01_drawing.ipynb #6c7b47d8
 Point = tuple[float, float]   # x, y
 
-def _curve(
+def _draw_curve(
     start: Point, # number that refers
     end: Point    # number that it refers to
 ) -> tuple[str, Point]: # path data; where it ends
@@ -161,10 +162,10 @@ def _curve(
     x1, y1 = x1 + (mx - x1) * away, y1 + (my - y1) * away
     return f'M{x0:.0f} {y0:.0f}Q{mx:.0f} {my:.0f} {x1:.0f} {y1:.0f}', (x1, y1)
 
-def _link(link: CellLink, places: dict[int, Point]) -> Html:
+def _draw_link(link: CellLink, places: dict[int, Point]) -> Html:
     "A link between two numbers on a page"
     a, b, kind = link
-    d, (x, y) = _curve(places[a], places[b])
+    d, (x, y) = _draw_curve(places[a], places[b])
     parts = (el('title', f'Note {a} {LINK_KINDS[kind][0]} note {b}'), el('path', d=d),
              el('circle', cx=f'{x:.0f}', cy=f'{y:.0f}', r=6))
     return el('g', parts, cls=f'tie k-{kind}', data_from=a, data_to=b)
@@ -193,8 +194,8 @@ def data_uri(
 # %% ../../nbs/view/01_drawing.ipynb #d4afeaa7
 Steps = tuple[tuple[int, int], ...]   # longest side and quality of WebP, largest first
 
-_SHOWN: Steps = ((1300, 72), (1000, 68), (800, 62), (600, 52), (450, 42), (320, 30))
-_FULL: Steps = ((2400, 82), (1900, 78), (1500, 74), (1200, 68), (900, 60))
+_FIRST_SIZES: Steps = ((1300, 72), (1000, 68), (800, 62), (600, 52), (450, 42), (320, 30))
+_FULL_SIZES: Steps = ((2400, 82), (1900, 78), (1500, 74), (1200, 68), (900, 60))
 
 # %% ../../nbs/view/01_drawing.ipynb #5327c056
 def _embed_at(pages: list['Image'], max_bytes: int, side: int, quality: int, last: bool) -> tuple[list[str], bool]:
@@ -207,10 +208,10 @@ def _embed_at(pages: list['Image'], max_bytes: int, side: int, quality: int, las
         if n > 2 and total / n * len(pages) > 1.5 * max_bytes and not last: return uris, False
     return uris, True
 
-def _embed(
+def _embed_pages(
     pages: list['Image'],  # in order
     max_bytes: int,        # of all together
-    sizes: Steps = _SHOWN  # (longest side, quality), largest first
+    sizes: Steps = _FIRST_SIZES  # (longest side, quality), largest first
 ) -> tuple[list[str], int]: # data URIs ('' for a page without room, at the smallest size only); longest side
     "All pages within `max_bytes`, as large as that allows."
     uris, side = [''] * len(pages), sizes[-1][0]
@@ -220,21 +221,22 @@ def _embed(
     return uris, side
 
 # %% ../../nbs/view/01_drawing.ipynb #fed7e7cd
-def _image(uri: str, im: 'Image', **attrs: object) -> Html:
+def _picture_element(uri: str, im: 'Image', **attrs: object) -> Html:
     "A picture of page `im` in units of a thousandth of its width"
     return el('image', width=1000, height=round(1000 * im.height / im.width), href=Html(uri),
               preserveAspectRatio='none', **attrs)
 
-def _large_pictures(numbers: list[int], pages: list['Image'], max_bytes: int) -> tuple[list[Html], list[Html]]:
+def _embed_full(numbers: list[int], pages: list['Image'], max_bytes: int) -> tuple[list[Html], list[Html]]:
     "Pages as they are shown at once, and those that are larger than that in full size"
-    uris, side = _embed(pages, max_bytes // 3)
-    if not all(uris): uris, side = _embed(pages, max_bytes, _SHOWN[-2:])   # many pages, little room
+    uris, side = _embed_pages(pages, max_bytes // 3)
+    if not all(uris): uris, side = _embed_pages(pages, max_bytes, _FIRST_SIZES[-2:])   # many pages, little room
     room = max_bytes - sum(map(len, uris))
-    full, most = _embed(pages, room, _FULL) if any(max(im.size) > side for im in pages) else ([''] * len(pages), 0)
-    shown = [_image(uri, im, id=f'page{n}') for n, im, uri in zip(numbers, pages, uris, strict=True) if uri]
+    full, most = [''] * len(pages), 0
+    if any(max(im.size) > side for im in pages): full, most = _embed_pages(pages, room, _FULL_SIZES)
+    shown = [_picture_element(uri, im, id=f'page{n}') for n, im, uri in zip(numbers, pages, uris, strict=True) if uri]
     larger = [(n, im, uri) for n, im, uri in zip(numbers, pages, full, strict=True)
               if uri and min(most, max(im.size)) > side]
-    return shown, [el('template', el('svg', _image(uri, im)), id=f'full{n}') for n, im, uri in larger]
+    return shown, [el('template', el('svg', _picture_element(uri, im)), id=f'full{n}') for n, im, uri in larger]
 
 # %% ../../nbs/view/01_drawing.ipynb #cad307fd
 IN_FULL = 24             # most pages of a file that are there in full
@@ -255,7 +257,7 @@ def _draw_page(pages: Sequence['Image'], n: int, side: Optional[int] = None) -> 
     try: return pages.thumbnail(pages.numbers[n - 1], side) if side and isinstance(pages, Pages) else pages[n - 1]
     except PageError: return None
 
-def _thumbnails(pages: Sequence['Image'], full: list[int], max_bytes: int) -> list[Html]:
+def _embed_thumbnails(pages: Sequence['Image'], full: list[int], max_bytes: int) -> list[Html]:
     "Thumbnails of the other pages, those near to pages that matter first, as far as there is room"
     out, total = list[Html](), 0
     others = set(range(1, len(pages) + 1)) - set(full)
@@ -263,7 +265,7 @@ def _thumbnails(pages: Sequence['Image'], full: list[int], max_bytes: int) -> li
         im = _draw_page(pages, n, _THUMBNAIL[0])
         uri = data_uri(im, *_THUMBNAIL) if im else ''
         if total + len(uri) > max_bytes: return out
-        if im: out.append(_image(uri, im, id=f'page{n}'))
+        if im: out.append(_picture_element(uri, im, id=f'page{n}'))
         total += len(uri)
     return out
 
@@ -289,8 +291,8 @@ def page_pictures(
     "The pictures of a document's pages, for use by every question."
     found = {n: im for n in _pages_in_full(len(pages), matter) if (im := _draw_page(pages, n))}
     room = max_bytes if len(found) == len(pages) else max_bytes - max_bytes // _THUMBNAIL_SHARE
-    shown, larger = _large_pictures(list(found), list(found.values()), room)
-    small = _thumbnails(pages, list(found), max_bytes - room) if len(pages) > IN_FULL and found else []
+    shown, larger = _embed_full(list(found), list(found.values()), room)
+    small = _embed_thumbnails(pages, list(found), max_bytes - room) if len(pages) > IN_FULL and found else []
     defs = el('svg', el('defs', shown, small), cls='defs', aria_hidden='true')
     return PagePictures([defs, *larger], _contents_note(len(pages), len(found), len(small)))
 
@@ -298,10 +300,10 @@ def page_pictures(
 def _draw_marks(found: list[tuple[Cell, Box]], seats: list[_Seat], classes: dict[int, str],
                 own: Mapping[int, Html]) -> list[Html]:
     "Boxes with their numbers, and the models' own boxes where these are others"
-    return [_mark(c, box, seat, classes[c['id']], own.get(c['id']))
+    return [_draw_mark(c, box, seat, classes[c['id']], own.get(c['id']))
             for (c, box), seat in zip(found, seats, strict=True)]
 
-def _whole(cells: Iterable[Cell], h: int, classes: dict[int, str]) -> list[Html]:
+def _draw_frames(cells: Iterable[Cell], h: int, classes: dict[int, str]) -> list[Html]:
     "A frame around the page for each note about all of it"
     return [el('rect', data_c=c['id'], cls=f"whole {classes[c['id']]}", x=3, y=3, width=994, height=h - 6)
             for c in cells if not _cell_box(c, (1000, h))]
@@ -319,27 +321,28 @@ def page_svg(
     h = round(1000 * size[1] / size[0])
     frames = {n: own_frame(box, (1000, h)) for n, box in own.items()}
     found = _with_boxes(cells, (1000, h))
-    seats = _seats([box for _, box in found], [_wide(c) for c, _ in found], (1000, h), 38)
+    seats = _choose_seats([box for _, box in found], [_number_room(c) for c, _ in found], (1000, h), 38)
     classes = {c['id']: f"a{palette[c['author']]} {evidence.get(c['id'], '')}" for c in cells}
-    places = {c['id']: (s.x + (6 + _wide(c) / 2) * s.side, s.y) for (c, _), s in zip(found, seats, strict=True)}
+    places = {c['id']: (s.x + (6 + _number_room(c) / 2) * s.side, s.y) for (c, _), s in zip(found, seats, strict=True)}
     links = [t for t in cell_links(cells) if t.cell in places and t.to in places]
     return el('svg', el('rect', cls='paper', width=1000, height=h), el('use', href=f'#page{page}'),
-              _whole(cells, h, classes), [_link(t, places) for t in links], _draw_marks(found, seats, classes, frames),
-              viewBox=f'0 0 1000 {h}', role='img', aria_label=_label(page, list(places), links))
+              _draw_frames(cells, h, classes), [_draw_link(t, places) for t in links],
+              _draw_marks(found, seats, classes, frames),
+              viewBox=f'0 0 1000 {h}', role='img', aria_label=_describe_page(page, list(places), links))
 
 # %% ../../nbs/view/01_drawing.ipynb #41dab4a4
-def _label(page: int, boxes: list[int], links: list[CellLink]) -> str:
+def _describe_page(page: int, boxes: list[int], links: list[CellLink]) -> str:
     "A page in words"
     tied = '; '.join(f'note {a} {LINK_KINDS[kind][0]} note {b}' for a, b, kind in links[:40])
     return (f'Page {page}' + f" with the boxes of notes {', '.join(map(str, boxes))}" * bool(boxes) +
             f'; {tied}' * bool(tied))
 
 # %% ../../nbs/view/01_drawing.ipynb #e77123b2
-def _wide(cell: Cell) -> float:
+def _number_room(cell: Cell) -> float:
     "Room for the number of a cell, in thousandths of the page's width"
     return 24 + 14 * len(str(cell['id']))
 
-def _mark(cell: Cell, box: Box, seat: _Seat, cls: str, own: Optional[Html] = None) -> Html:
+def _draw_mark(cell: Cell, box: Box, seat: _Seat, cls: str, own: Optional[Html] = None) -> Html:
     "A box, a little larger than what it holds, with its number"
     (x, y, w, h), n, wide = [round(v, 1) for v in box], cell['id'], 14 + 12 * len(str(cell['id']))
     number = el('g', el('rect', x=min(0, seat.side * wide), y=-14, width=wide, height=28, rx=7),
@@ -348,7 +351,7 @@ def _mark(cell: Cell, box: Box, seat: _Seat, cls: str, own: Optional[Html] = Non
     return el('g', own, box_frame(x, y, w, h), number, cls=f'mark {cls}', data_c=n)
 
 # %% ../../nbs/view/01_drawing.ipynb #cb4f6038
-_SAME = .5   # from this overlap on, two boxes are drawn as one
+_SAME_BOX = .5   # from this overlap on, two boxes are drawn as one
 
 def own_box(
     e: Mapping[str, Any]   # a piece of evidence
@@ -356,7 +359,7 @@ def own_box(
     "The model's own box of evidence that was put on page text elsewhere."
     own: Any = e.get('own_bbox')
     now: Any = e.get('bbox')
-    if not e.get('found') or not is_box(own) or not is_box(now) or box_iou(own, now) >= _SAME: return None
+    if not e.get('found') or not is_box(own) or not is_box(now) or box_iou(own, now) >= _SAME_BOX: return None
     return cast(Box, tuple(own))
 
 def own_frame(
@@ -391,7 +394,7 @@ THEMES: dict[Theme, str] = {'light': '#1c1c1c', 'dark': '#e4e4e4'}   # the ink o
 INK = '#0b0d0b'   # stands for the page's own colour until the SVG is written
 
 # %% ../../nbs/view/01_drawing.ipynb #b2a952e2
-def _light(colour: str) -> float:
+def _luminance(colour: str) -> float:
     "Relative luminance"
     parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
     r, g, b = (p / 12.92 if p <= .04045 else ((p + .055) / 1.055) ** 2.4 for p in parts)
@@ -402,7 +405,7 @@ def contrast(
     other: str # '#rrggbb'
 ) -> float:    # 1 to 21
     "The contrast of two colours as WCAG defines it."
-    low, high = sorted([_light(one), _light(other)])
+    low, high = sorted([_luminance(one), _luminance(other)])
     return (high + .05) / (low + .05)
 
 # %% ../../nbs/view/01_drawing.ipynb #03a693ef
@@ -416,7 +419,7 @@ _INKED: tuple['RcKeyType', ...] = ('text.color', 'axes.edgecolor', 'axes.labelco
 
 # %% ../../nbs/view/01_drawing.ipynb #6e7c13c6
 @contextmanager
-def _drawing(ink: str) -> Iterator[None]:
+def _drawing_settings(ink: str) -> Iterator[None]:
     "matplotlib as pictures want it, for this block"
     need('a picture', 'matplotlib')
     import matplotlib
@@ -451,7 +454,7 @@ def add_axes(
 # %% ../../nbs/view/01_drawing.ipynb #dbee249f
 _SVG, _LINK = '{http://www.w3.org/2000/svg}', '{http://www.w3.org/1999/xlink}href'
 
-def _own(element: 'Element', prefix: str):
+def _adopt_ids(element: 'Element', prefix: str):
     "Give ids a prefix, and ink the colour of the page"
     for e in element.iter():
         for k, v in list(e.attrib.items()):
@@ -461,7 +464,7 @@ def _own(element: 'Element', prefix: str):
         if e.tag == _SVG + 'text':
             e.set('style', re.sub(r"'[^']*'(?:, )?|(?<=: )DejaVu Sans, ?", '', e.get('style', '')))
 
-def _drop(root: 'Element', tags: tuple[str, ...]):
+def _remove_elements(root: 'Element', tags: tuple[str, ...]):
     "Take all elements with these tags out of a tree"
     for parent in list(root.iter()):
         for e in [e for e in parent if e.tag in tags]: parent.remove(e)
@@ -474,14 +477,15 @@ def _describe(root: 'Element', tag: str, text: str, place: int):
     e.text = text
     root.insert(place, e)
 
-def _element(text: str, title: str, alt: str, prefix: str) -> str:
+def _svg_element(text: str, title: str, alt: str, prefix: str) -> str:
     "The SVG of a figure as an element of a page"
     from xml.etree import ElementTree as ET
     ET.register_namespace('', _SVG[1:-1])
     ET.register_namespace('xlink', 'http://www.w3.org/1999/xlink')
     root = ET.fromstring(text)
-    _drop(root, (_SVG + 'metadata', _SVG + 'style'))   # what made it, and what would hold for the whole page
-    _own(root, prefix)
+    # what made it, and what would hold for the whole page
+    _remove_elements(root, (_SVG + 'metadata', _SVG + 'style'))
+    _adopt_ids(root, prefix)
     pixels = {k: root.get(k, '').removesuffix('pt') for k in ('width', 'height')}
     root.attrib.update({'role': 'img', 'fill': 'currentColor', 'style': 'max-width:100%;height:auto',
                         'stroke-linejoin': 'round', **pixels})
@@ -490,6 +494,10 @@ def _element(text: str, title: str, alt: str, prefix: str) -> str:
     return ET.tostring(root, encoding='unicode')
 
 # %% ../../nbs/view/01_drawing.ipynb #54619924
+# in a file only: on a page it would speak for the whole page
+_FILE_STYLE = ('<style>svg{{color:{light}}}@media(prefers-color-scheme:dark){{svg{{color:{dark}}}}}</style>'
+               .format(**THEMES))
+
 @dataclass
 class Picture:
     "A drawing and its words."
@@ -504,8 +512,8 @@ class Picture:
     def svg(self) -> str:
         "An `<svg>` element for a page, in the page's own colour"
         out = io.StringIO()
-        with _drawing(INK): self.draw(INK).savefig(out, format='svg', metadata={'Date': None})
-        return _element(out.getvalue(), self.title, self.alt, self.name + '-')
+        with _drawing_settings(INK): self.draw(INK).savefig(out, format='svg', metadata={'Date': None})
+        return _svg_element(out.getvalue(), self.title, self.alt, self.name + '-')
 
     def _repr_html_(self): return self.svg()
 
@@ -522,11 +530,7 @@ class Picture:
             head, end, rest = self.svg().partition('>')
             path.write_text(head + end + _FILE_STYLE + rest + '\n', encoding='utf-8')
             return path
-        with _drawing(THEMES[theme]):
+        with _drawing_settings(THEMES[theme]):
             made = dict(metadata=dict(CreationDate=None)) if path.suffix == '.pdf' else {}
             self.draw(THEMES[theme]).savefig(path, transparent=True, dpi=dpi, **made)
         return path
-
-# %% ../../nbs/view/01_drawing.ipynb #769c4a11
-_FILE_STYLE = ('<style>svg{{color:{light}}}@media(prefers-color-scheme:dark){{svg{{color:{dark}}}}}</style>'
-               .format(**THEMES))

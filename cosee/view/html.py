@@ -18,18 +18,18 @@ class Html(str): "Markup that is safe already: it is not escaped again."
 
 VOID = ('br', 'hr', 'img', 'input', 'link', 'meta')   # elements that hold nothing and have no end tag
 
-def _flat(kids: Iterable[object]) -> Iterator[object]:
+def _flatten(kids: Iterable[object]) -> Iterator[object]:
     "Children of an element, out of their lists"
     for k in kids:
-        if isinstance(k, (list, tuple)): yield from _flat(k)
+        if isinstance(k, (list, tuple)): yield from _flatten(k)
         elif k is not None and k is not False: yield k
 
-def _text_of(value: object) -> str:
+def _escape(value: object) -> str:
     "A text or a value as it stands in markup"
     return value if isinstance(value, Html) else html_text(clean(value))
 
 # %% ../../nbs/view/00_html.ipynb #849cf6c5
-def _attribute(name: str, value: object) -> str:
+def _write_attribute(name: str, value: object) -> str:
     "One attribute; its quotes cannot be ended from within"
     name = 'class' if name == 'cls' else name.replace('_', '-')
     if value is True: return f' {name}'
@@ -41,9 +41,9 @@ def el(
     **attrs: object  # attributes: cls is class, data_c is data-c, True has no value, None and False are left out
 ) -> Html:
     "An HTML or SVG element with all its text escaped."
-    head = ''.join(_attribute(k, v) for k, v in attrs.items() if v is not None and v is not False)
+    head = ''.join(_write_attribute(k, v) for k, v in attrs.items() if v is not None and v is not False)
     if tag in VOID: return Html(f'<{tag}{head}>')
-    return Html(f"<{tag}{head}>{''.join(map(_text_of, _flat(kids)))}</{tag}>")
+    return Html(f"<{tag}{head}>{''.join(map(_escape, _flatten(kids)))}</{tag}>")
 
 # %% ../../nbs/view/00_html.ipynb #517776fd
 AUTHOR_COLOURS = ('#2563eb', '#c2570c', '#0a7d4f', '#8b3fd9', '#c81e6e', '#0e7490', '#5b7a0c', '#b42318')

@@ -67,7 +67,7 @@ class LiveEpisode:
         so_far = best.get('answer') or best.get('content')
         status = ' · '.join(filter(None, (self.status, self.reading, so_far and f'so far: {clean(so_far, 200)}')))
         return dict(question=self.question, status=status, answer=so_far, board=self.board, evidence=[],
-                    usage=_spent(self), **told_apart(self.proposals),
+                    usage=_spent_part(self), **told_apart(self.proposals),
                     trace=dict(question=self.question, events=self.events))
 
 # %% ../../nbs/view/04_widget.ipynb #af32309b
@@ -85,7 +85,7 @@ def _grow(live: LiveEpisode, event: dict[str, Any]):
                             ['error'], event['agent'], event['step'])
 
 # %% ../../nbs/view/04_widget.ipynb #ddf38a04
-def _spent(live: LiveEpisode) -> dict[str, Any]:
+def _spent_part(live: LiveEpisode) -> dict[str, Any]:
     "Calls, tokens and seconds so far"
     usages = [call['usage'] for event in live.events for call in event.get('calls') or []]
     return {key: sum(usage.get(key) or 0 for usage in usages) for key in ('calls', 'total_tokens', 'seconds')}
