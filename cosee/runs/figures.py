@@ -31,7 +31,8 @@ def _height(names: int) -> float: return max(300., 90. + _ROW * names)
 def _add_key(axes: 'Axes'):
     axes.legend(loc='upper left', bbox_to_anchor=(1.01, 1.02), frameon=False, fontsize=11, handlelength=1.4)
 
-def _short_name(text: str) -> str: return one_line(text, 26).lstrip('_') or '?'   # matplotlib hides names with '_' in front
+def _short_name(text: str) -> str:
+    return one_line(text, 26).lstrip('_') or '?'   # matplotlib hides names with '_' in front
 
 # %% ../../nbs/runs/07_figures.ipynb #e0f60739
 class ScorePoint(NamedTuple):

@@ -232,7 +232,8 @@ def _prompt_text(call: Mapping[str, Any]) -> str:
 
 def _call_item(call: Mapping[str, Any]) -> Html:
     "One call: who, cost, reply, prompt"
-    cost = _usage_text(call.get('usage') or {}, dict(prompt_tokens='prompt', completion_tokens='reply'), '{name} {n:,}')
+    names = dict(prompt_tokens='prompt', completion_tokens='reply')
+    cost = _usage_text(call.get('usage') or {}, names, '{name} {n:,}')
     head = ', '.join([f"{clean(call.get('agent'), 60)}, step {clean(call.get('step'), 10)}", *cost])
     said, prompt = clean(call.get('error') or call.get('text') or '(nothing)', 20_000), _prompt_text(call)
     shown = el('pre', Html(html_text(clean(prompt, 40_000))), dir='auto')
