@@ -231,7 +231,7 @@ def test_any_locale_can_print_any_answer(doc):
 
 def test_every_sample_has_prepared_questions():
     for sample in ("invoice", "report", "slides"):
-        assert 3 <= len(ask_module._sample_gold(sample)) <= 4
+        assert 3 <= len(ask_module._prepared(sample)) <= 4
 
 
 # --- the table of commands ---

@@ -474,7 +474,7 @@ def ask(options: AskOptions) -> int:
 # %% ../../nbs/cli/06_ask.ipynb #64951894
 _WORDINGS = dict(literal=2, paraphrase=1, unanswerable=1)   # wording -> how many questions of it the demo asks
 
-def _sample_gold(sample: str) -> dict[str, list[str]]:
+def _prepared(sample: str) -> dict[str, list[str]]:
     "A few prepared questions on a sample -> their accepted answers"
     lists = [f for f in (files('cosee') / 'samples').iterdir() if f.name.endswith('.jsonl')]
     lines = [line for f in sorted(lists, key=str) for line in f.read_text(encoding='utf-8').splitlines()]
@@ -512,7 +512,7 @@ class DemoOptions(AnswerOptions):
 
 def demo(options: DemoOptions) -> int:
     "Ask prepared questions about a sample document."
-    gold = {} if options.question else _sample_gold(options.sample)
+    gold = {} if options.question else _prepared(options.sample)
     options.client = options.client or ('tiny' if options.sample == 'small' else 'ocr')
     options.question = options.question or list(gold)
     options.files = [str(files('cosee') / 'samples' / f'{options.sample}.pdf')]
