@@ -254,14 +254,14 @@ def _job(job: Callable[..., Any], file: Any, *args: Any, where: str, max_pixels:
     seconds = _LATER if again or len(lost) >= _LOSSES else SECONDS
     memory = MEMORY + 16 * max(0, max_pixels - MAX_PIXELS)
     try: return apart(job, file, *args, seconds=seconds, memory=memory, take=take)
-    except JobError as e: raise PageError(_said_of(e, where)) from e
+    except JobError as e: raise PageError(_error_text_of(e, where)) from e
     except JobLost as e:
         what = f'it takes more than {seconds:g} seconds' if e.late else 'it crashes what draws it, or ' + _HEAVY[3:]
         if isinstance(file, _File): _lost.setdefault(file, {})[key] = f'{where}: {what}'
         raise PageError(f'{where}: {what}') from e
 
 # %% ../nbs/core/00_pages.ipynb #5a3bf06c
-def _said_of(e: JobError, where: str) -> str:
+def _error_text_of(e: JobError, where: str) -> str:
     "What is to be said of an exception"
     if e.raised == job_name(PageError): return e.said
     return f'{where}: cannot be read ({_name(e)[:160]})'

@@ -9,6 +9,7 @@ from cosee.retrieval.lexical import (MAX_LINES, WordIndex, tokenize)
 from cosee.retrieval.embeddings import passages, similarity, vectors_from_bytes
 from cosee.retrieval.index import PageHit, PageIndex
 from cosee.pages import PageError
+from cosee.text.ocr import TextExtractor
 from cosee.tools.sight import FindPage, Sight
 
 

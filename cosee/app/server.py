@@ -69,16 +69,16 @@ def episode_of(
     said, trace = summarize_record(record), record.get('trace') or {}
     shown = dict(question=record['question'], board=Board.from_dict(record.get('board') or {}), trace=trace,
                  hypotheses=_proposals(trace))
-    if record['status'] != 'ok': said.update(answer=_ended_as(record), confidence=None, stopped='')
+    if record['status'] != 'ok': said.update(answer=_failure_text(record), confidence=None, stopped='')
     return {**said, **shown, 'answer': NOT_ANSWERABLE if said['answer'] is None else said['answer']}
 
-def _ended_as(record: Record) -> str:
+def _failure_text(record: Record) -> str:
     "What stands in the place of an answer that there is not"
     why = one_line(record['error'] or 'it failed', 300)
     return f'No answer: {why.removeprefix("stopped: ")}'
 
 # %% ../../nbs/app/02_server.ipynb #6b3d573a
-def _shown_episode(
+def _current_episode(
     service: EpisodeService,
     caller: Caller,
     id: str      # of the episode
@@ -98,10 +98,10 @@ def episode_section(
     info = service.episode(caller, id)
     try: pages = service.library.get(caller, info['document']).pages
     except RequestError: pages = None   # it was removed
-    return episode_desk(_shown_episode(service, caller, id), pages, prefix)
+    return episode_desk(_current_episode(service, caller, id), pages, prefix)
 
 # %% ../../nbs/app/02_server.ipynb #99b5223e
-def _with_notes(record: Record, notes: Sequence[Note]) -> Record:
+def _write_on_board(record: Record, notes: Sequence[Note]) -> Record:
     "The record of an episode with notes on its Board; `RequestError` where they do not fit"
     trace: Any = record.get('trace') or {}
     if not trace.get('events'): raise RequestError('notes: only an episode of a team has a Board to write on')
@@ -120,7 +120,7 @@ def add_notes(
     "Write notes on the Board of an episode without asking the team; raises `RequestError` where they do not fit."
     if not notes: raise RequestError('notes: there is none')
     before, info = service.record(caller, id), service.episode(caller, id)
-    record = _with_notes(before, notes)
+    record = _write_on_board(before, notes)
     settings = Settings.model_validate(info['settings'])
     job = Job(secrets.token_hex(12), caller, info['document'], info['question'], settings)
     service.store.add(job, info['name'], id)
@@ -144,7 +144,7 @@ MOST_PACKED = 500_000_000   # bytes of all documents of a data set
 IN_MEMORY = 8_000_000       # bytes of it that are not written to the disk
 _MARKS = {b'%PDF-': '.pdf', b'\x89PNG': '.png', b'\xff\xd8': '.jpg', b'RIFF': '.webp', b'II*': '.tif', b'MM': '.tif'}
 
-def _question(info: EpisodeInfo, file: str) -> dict[str, Any]:
+def _question_line(info: EpisodeInfo, file: str) -> dict[str, Any]:
     "A line of the data set"
     return dict(id=info['id'], file=file, question=info['question'], answer=[info['answer'] or NOT_ANSWERABLE],
                 **(dict(page=info['page']) if info['page'] else {}))
@@ -179,7 +179,7 @@ def _write_zip(service: EpisodeService, caller: Caller, right: Sequence[EpisodeI
         for info in right:
             name = packed.get(info['document']) or _pack_document(service, caller, zipped, info['document'])
             packed[info['document']] = name
-            if name: lines.append(json.dumps(_question(info, name), ensure_ascii=False))
+            if name: lines.append(json.dumps(_question_line(info, name), ensure_ascii=False))
         zipped.writestr('questions.jsonl', '\n'.join(lines) + '\n')
 
 def _pack_document(service: EpisodeService, caller: Caller, zipped: zipfile.ZipFile, id: str) -> str:
@@ -298,9 +298,9 @@ _FORMS: dict[str, tuple[str, Callable[[EpisodeService, Caller, str], str]]] = {
 
 def _as_file(data: str | bytes, kind: str, name: str) -> Response:
     "A file that is saved, and never shown in place of the page"
-    return Response(data, media_type=kind, headers=_saved_as(name))
+    return Response(data, media_type=kind, headers=_save_header(name))
 
-def _saved_as(name: str) -> dict[str, str]: return {'content-disposition': f'attachment; filename="{name}"'}
+def _save_header(name: str) -> dict[str, str]: return {'content-disposition': f'attachment; filename="{name}"'}
 
 @page.get('/api/episodes/{id}/export.{form}')
 def _export(id: str, form: str, service: Service, caller: CurrentCaller) -> Response:
@@ -311,12 +311,12 @@ def _export(id: str, form: str, service: Service, caller: CurrentCaller) -> Resp
     return _as_file(make(service, caller, id), kind, f'episode-{service.episode(caller, id)["id"][:8]}.{form}')
 
 @page.get('/api/questions.zip')
-def _marked_right(service: Service, caller: CurrentCaller) -> StreamingResponse:
+def _export_marked(service: Service, caller: CurrentCaller) -> StreamingResponse:
     "What was marked as right, as a data set."
-    return StreamingResponse(_parts(data_set(service, caller)), headers=_saved_as('questions.zip'),
+    return StreamingResponse(_read_in_parts(data_set(service, caller)), headers=_save_header('questions.zip'),
                              media_type='application/zip')
 
-def _parts(file: IO[bytes]) -> Iterator[bytes]:
+def _read_in_parts(file: IO[bytes]) -> Iterator[bytes]:
     "A file in parts; it is closed behind the last"
     with file:
         while part := file.read(1 << 16): yield part

@@ -9,7 +9,8 @@ from __future__ import annotations
 __all__ = ['ClientName', 'ClientNames', 'TextSource', 'ModelChoice', 'ModelOptions', 'CareOptions', 'TranscriberOptions',
            'PageOptions', 'VisualOptions', 'CarefulOptions', 'ClientOptions', 'transcriber_settings', 'visual_settings',
            'backends_config', 'open_transcriber', 'PageSources', 'page_sources', 'check_weights', 'open_client',
-           'read_roles', 'tell_duties', 'check_client', 'settle_client', 'client_or_none', 'find_server', 'make_client']
+           'read_roles', 'tell_duties', 'check_client', 'settle_client', 'client_or_none', 'client_and_server',
+           'find_server', 'make_client']
 
 # %% ../../nbs/cli/04_clients.ipynb #clients6
 import logging, os, sys
@@ -78,7 +79,7 @@ class ModelOptions(ModelChoice, CommonOptions):
     no_model: bool = False         # was none found?
 
     @model_validator(mode='after')
-    def _choose_bits(self):
+    def _check_bits(self):
         if self.load_in_8bit and self.load_in_4bit:
             raise ValueError('--load-in-8bit does not go with --load-in-4bit; choose one of them')
         return self
@@ -335,14 +336,13 @@ def settle_client(
     args: ModelOptions
 ) -> str: # its name
     "Settle who is asked where no client is named, and say why; raises `Stop` for one that nobody knows."
-    from cosee.models.registry import client_for
     from cosee.utils.config import ConfigError
     args.found = {}
     try:
         if args.client is None and args.llm: args.client = 'text'
-        elif args.client is None and args.model_path: args.client = client_for(args.model_path)
-        elif args.client is None and args.model and args.base_url: args.client = 'openai'
-        name = args.client = args.client or _find_client(args)
+        name, found = client_and_server(args)
+        if found: args.found = {found.id: found}
+        name = args.client = name or _find_client(args)
     except ConfigError as e: raise Stop(str(e), BAD_INPUT) from e
     check_client(args, name)
     return name
@@ -350,10 +350,6 @@ def settle_client(
 def _find_client(args: ModelOptions) -> str:
     "The best client at hand; remembers what was found as `found`, and that no model was as `no_model`"
     from cosee.models.discovery import NO_MODEL, choose_model
-    if args.base_url or args.model:
-        found = find_server(args)
-        args.found = {found.id: found}
-        return found.id
     choice = choose_model(backends_config(args.config))
     args.found = {f.id: f for f in (choice.found, *choice.others) if f}
     args.no_model = choice.client == NO_MODEL and not os.environ.get('COSEE_CLIENT')
@@ -370,6 +366,16 @@ def client_or_none(
     "The client that the options name, or that reads what `--model-path` names."
     from cosee.models.registry import client_for
     return args.client or (client_for(args.model_path) if args.model_path else None)
+
+def client_and_server(
+    args: ModelChoice
+) -> tuple[Optional[str], Optional['FoundModel']]: # its name, and the server that was found for it
+    "The client that the options name, or that a model or an address means; raises `Stop` where no server has it."
+    name = client_or_none(args)
+    if name or not (args.model or args.base_url): return name, None
+    if args.model and args.base_url: return 'openai', None
+    found = find_server(args)
+    return found.id, found
 
 def find_server(
     args: Any # options with `model`, `base_url` and `quiet`
@@ -395,9 +401,9 @@ def make_client(
     from cosee.models.wrappers import resilient
     first, *others = (open_client(args, name) for name in (args.client or '', *args.fallback))
     if args.retry == 1 and not others and not args.cache: return first
-    return resilient(first, args.retry, others, args.cache, check or _complaint, sampled=True, raising=False)
+    return resilient(first, args.retry, others, args.cache, check or _find_complaint, sampled=True, raising=False)
 
-def _complaint(text: str, schema: Optional[dict[str, Any]]) -> Optional[str]:
+def _find_complaint(text: str, schema: Optional[dict[str, Any]]) -> Optional[str]:
     "What keeps a reply from being what was asked for: a plan, or an action"
     from cosee.agents import parse_reply
     from cosee.planner.planning import plan_complaint

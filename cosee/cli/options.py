@@ -61,7 +61,7 @@ class FileOptions(Options):
                                          shown=True, in_file=False)
 
 # %% ../../nbs/cli/02_options.ipynb #235f43d2
-def _positive(value: Any) -> int:
+def _read_count(value: Any) -> int:
     "A whole number from 1; raises ValueError for anything else"
     text = str(value)
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
@@ -77,15 +77,15 @@ def read_amount(
     if not 0 <= number < math.inf: raise ValueError(f'{one_line(str(value), 60)!r} is not a number from 0')
     return number
 
-def _share(value: Any) -> float:
+def _read_share(value: Any) -> float:
     "A number from 0 to 1; raises ValueError for anything else"
     number = read_amount(value)
     if number > 1: raise ValueError(f'{one_line(str(value), 60)!r} is not a number from 0 to 1')
     return number
 
-Count = Annotated[int, BeforeValidator(_positive)]
+Count = Annotated[int, BeforeValidator(_read_count)]
 Amount = Annotated[float, BeforeValidator(read_amount)]
-Share = Annotated[float, BeforeValidator(_share)]
+Share = Annotated[float, BeforeValidator(_read_share)]
 Switch = Annotated[bool, Field(strict=True)]
 Many = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
@@ -142,7 +142,7 @@ def parameters(
     return sorted(found, key=lambda p: (bool(p.names), panels.index(p.panel) if p.names else 0))
 
 # %% ../../nbs/cli/02_options.ipynb #opts0009
-def _complaint(error: Any, annotation: Any) -> str:
+def _describe_fault(error: Any, annotation: Any) -> str:
     "What is wrong with a value, of one error of pydantic"
     kind, value = error['type'], one_line(str(error['input']), 60)
     if kind == 'value_error': return str(error['ctx']['error'])
@@ -177,7 +177,7 @@ def read_options(
     field = str(error['loc'][0]) if error['loc'] else ''
     if not field: raise ConfigError(str(error['ctx']['error']))
     where = f'{path}: options: {names[field][2:]}' if field in stored and field not in given else names[field]
-    raise ConfigError(f'{where}: {_complaint(error, model.model_fields[field].annotation)}')
+    raise ConfigError(f'{where}: {_describe_fault(error, model.model_fields[field].annotation)}')
 
 # %% ../../nbs/cli/02_options.ipynb #b0d9700f
 def _file_lines(options: Options, command: str) -> Iterator[str]:
@@ -216,7 +216,7 @@ def _check_words(given: dict[str, Any], known: list[Parameter]):
         for word in value if isinstance(value, (list, tuple)) else [value]:
             if p.names and word in names: raise ConfigError(f'{p.name}: a value is expected before {word}')
 
-def _typed(p: Parameter, hidden: bool) -> inspect.Parameter:
+def _typer_parameter(p: Parameter, hidden: bool) -> inspect.Parameter:
     "A parameter as Typer wants it: words, which the model checks"
     kind: Any = bool if p.is_switch else list[str] if p.is_list else str
     about: Any = dict(metavar=p.metavar, help=p.help, hidden=hidden, show_default=False, rich_help_panel=p.panel)
@@ -250,7 +250,7 @@ def _callback(command: Command, everything: bool) -> Callable[..., Call]:
         _check_words(given, known)
         return Call(ctx.command_path, command, read_options(model, given))
     context = inspect.Parameter('ctx', inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    typed = [_typed(p, hidden=is_short and not everything and not p.shown) for p in known]
+    typed = [_typer_parameter(p, hidden=is_short and not everything and not p.shown) for p in known]
     more = [_help_all(command, sum(not p.shown for p in known))] if is_short else []
     signed: Any = read
     signed.__signature__ = inspect.Signature([context, *typed, *more])
@@ -264,12 +264,12 @@ def make_command(
 ) -> Any:                    # a command of Typer, which returns a `Call`
     "Make a command of the command line from a function of options."
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    about: Any = dict(cls=HelpCommand, help=_sentence(command), epilog=options_of(command).examples,
+    about: Any = dict(cls=HelpCommand, help=_first_line_of_help(command), epilog=options_of(command).examples,
                       context_settings=CONTEXT)
     app.command(name, **about)(_callback(command, everything))
     return typer.main.get_command(app)
 
-def _sentence(command: Any) -> str: return inspect.getdoc(command) or ''
+def _first_line_of_help(command: Any) -> str: return inspect.getdoc(command) or ''
 
 # %% ../../nbs/cli/02_options.ipynb #opts0018
 def make_group(
@@ -282,7 +282,7 @@ def make_group(
                       subcommand_metavar='PART ...', invoke_without_command=parts.usual is not None)
     app.callback()(_callback(parts.usual, everything=False) if parts.usual else lambda: None)
     for part, command in parts.parts.items():
-        sentence, epilog = _sentence(command), f'{options_of(command).examples}\n{parts.codes}'
+        sentence, epilog = _first_line_of_help(command), f'{options_of(command).examples}\n{parts.codes}'
         about: Any = dict(cls=HelpCommand, help=sentence, epilog=epilog,
                           short_help=f'{sentence[:1].lower()}{sentence[1:]}'.rstrip('.'))
         app.command(part, **about)(_callback(command, everything=False))

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, Callable, ClassVar, Optional, TYPE_CHECKING, Union
-from .clients import (ModelChoice, PageOptions, VisualOptions, client_or_none, find_server, read_roles,
+from .clients import (ModelChoice, PageOptions, VisualOptions, client_and_server, client_or_none, read_roles,
                                tell_duties, transcriber_settings, visual_settings)
 from .options import (Amount, Count, Interruptible, Many, Options, Switch, argument, option, print_json,
                                text_table)
@@ -170,13 +170,10 @@ def _full_path(path: Optional[str]) -> Optional[str]:
     return os.path.abspath(path) if path and os.path.exists(path) else path
 
 def _client_fields(args: RunOptions) -> dict[str, Optional[str]]:
-    "Who is asked; a model or an address alone means a server, unless a file or another option says who it is"
-    kind, model, address = client_or_none(args), args.model, args.base_url
-    if kind is None and args.config is None and (model or address):
-        kind = 'openai'
-        if not (model and address):
-            backend = find_server(args).backend
-            model, address = backend.model, backend.base_url
+    "Who is asked; beside a file, a model and an address only change what the file says"
+    kind, found = (client_or_none(args), None) if args.config is not None else client_and_server(args)
+    model, address = args.model, args.base_url
+    if found: kind, model, address = 'openai', found.backend.model, found.backend.base_url
     return {'client.type': kind, 'client.options.model': model, 'client.options.base_url': address}
 
 def _fields(args: RunOptions) -> list[str]:

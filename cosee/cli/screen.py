@@ -303,7 +303,7 @@ exit codes:
 '''
 
 # %% ../../nbs/cli/13_screen.ipynb #8e638835
-def _open_client(args: PlanOptions, name: Optional[str]) -> Optional[VLMClient]:
+def _open_planner_client(args: PlanOptions, name: Optional[str]) -> Optional[VLMClient]:
     "Make the client of that name, or None"
     if name is None: return None
     check_client(args, name)
@@ -314,31 +314,31 @@ def _make_plan(args: PlanOptions, question: str, image: str) -> PlannerOutput:
     from cosee.models.remote import AuthenticationError, VLMClientError
     from cosee.planner.planning import JsonLog, plan as make_plan
     try:
-        client, fallback = _open_client(args, args.client), _open_client(args, args.fallback)
+        client, fallback = _open_planner_client(args, args.client), _open_planner_client(args, args.fallback)
         return make_plan(question, image, args.reference, client, backends_config(args.config), fallback, cache=None,
                          log=JsonLog(args.log) if args.log else None, prompt=args.prompt)
     except (ValueError, ImportError, AuthenticationError, OSError) as e: raise Stop(str(e), BAD_INPUT) from e
     except VLMClientError as e: raise Stop(f'{type(e).__name__}: {e}', FAILED) from e
 
 # %% ../../nbs/cli/13_screen.ipynb #8d4f143b
-def _words(value: Any) -> str:
+def _field_text(value: Any) -> str:
     "Write a field of a plan in one line"
     if value is None: return '-'
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 300)
 
-def _spaced(name: str) -> str: return name.replace('_', ' ')
+def _spell_name(name: str) -> str: return name.replace('_', ' ')
 
 def _plan_lines(out: dict[str, Any]) -> list[str]:
     "Write a plan for people: fields, steps, and what was measured"
-    steps = [_spaced(k) for k, on in out['plan'].items() if on]
-    fields = {_spaced(k): _words(v) for k, v in out.items() if k not in ('plan', 'quality')}
+    steps = [_spell_name(k) for k, on in out['plan'].items() if on]
+    fields = {_spell_name(k): _field_text(v) for k, v in out.items() if k not in ('plan', 'quality')}
     found = (out.get('quality') or {}).get('findings', [])
-    measured = [(f['distortion'], f"{f['severity']:.0%} ({_spaced(f['measure'])} {f['value']:g})") for f in found]
+    measured = [(f['distortion'], f"{f['severity']:.0%} ({_spell_name(f['measure'])} {f['value']:g})") for f in found]
     lines = [*fields.items(), ('steps', ', '.join(steps) or 'none'), *measured]
     return [f'{name:<18} {words}' for name, words in lines]
 
 # %% ../../nbs/cli/13_screen.ipynb #ebe2d030
-def _measure(args: PlanOptions, question: str, image: str, plan: PlannerOutput) -> dict[str, Any]:
+def _measure_plan(args: PlanOptions, question: str, image: str, plan: PlannerOutput) -> dict[str, Any]:
     "Measure what the plan asks for; raises `Stop` where that cannot be done"
     from cosee.planner.planning import AgenticIQAState
     from cosee.planner.quality import quality_node
@@ -352,7 +352,7 @@ def _plan_image(args: PlanOptions, question: str) -> int:
     image = args.files[0]
     found = _make_plan(args, question, image)
     out = found.model_dump()
-    if args.measure: out['quality'] = _measure(args, question, image, found)
+    if args.measure: out['quality'] = _measure_plan(args, question, image, found)
     if args.as_json: print_json(out)
     else: print('\n'.join(_plan_lines(out)))
     return 0

@@ -168,8 +168,8 @@ class Difference:
                 f"{_size_text(self.n, self.documents)}{tail}{_p_text(self.p)}{corrected}")
 
 # %% ../../nbs/eval/05_statistics.ipynb #a1622635
-def _short(p: float) -> str: return '< 0.001' if p < 0.001 else f'{p:.3f}'
-def _p_text(p: float) -> str: return f'p {_short(p)}' if p < 0.001 else f'p = {_short(p)}'
+def _shorten(p: float) -> str: return '< 0.001' if p < 0.001 else f'{p:.3f}'
+def _p_text(p: float) -> str: return f'p {_shorten(p)}' if p < 0.001 else f'p = {_shorten(p)}'
 
 Difference.__repr__ = Difference.__str__
 
@@ -216,8 +216,8 @@ def holm(
 class Differences(list):
     "Comparisons with one baseline."
     def _repr_markdown_(self):
-        rows = [(f'{d.a} − {d.b}', _points(d.mean), f'{_points(d.low)} to {_points(d.high)}', _short(d.p),
-                 _short(d.adjusted), _size_text(d.n, d.documents)) for d in self]
+        rows = [(f'{d.a} − {d.b}', _points(d.mean), f'{_points(d.low)} to {_points(d.high)}', _shorten(d.p),
+                 _shorten(d.adjusted), _size_text(d.n, d.documents)) for d in self]
         return md_table(('difference', 'points', 'interval', 'p', 'p (Holm)', 'from'), rows, range(1, 5))
 
 def compare_runs(
@@ -284,7 +284,7 @@ class Detectable:
         if difference <= 0: raise ValueError("a difference to be shown is larger than 0")
         return math.ceil((self.documents or self.n) * (self.difference / difference) ** 2)
 
-def _factor(power: float, alpha: float) -> float:
+def _detection_factor(power: float, alpha: float) -> float:
     if not (0 < power < 1 and 0 < alpha < 1): raise ValueError("power and alpha lie between 0 and 1")
     return NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(power)
 
@@ -307,7 +307,7 @@ def smallest_difference(
 ) -> Detectable:
     "What a split of this size can show, judged by two runs on it."
     a, b = _pair(a, b)
-    found = _factor(power, alpha) * standard_error(a - b, documents)
+    found = _detection_factor(power, alpha) * standard_error(a - b, documents)
     return Detectable(found, len(a), None if documents is None else len(set(documents)), power, alpha)
 
 # %% ../../nbs/eval/05_statistics.ipynb #ab30dc37
@@ -325,7 +325,7 @@ def plan_split(
     if not (0 < disagree <= 1 and 0 <= correlation <= 1):
         raise ValueError("disagree and correlation are shares, 0 to 1")
     crowding = 1 + (questions / (documents or questions) - 1) * correlation
-    found = _factor(power, alpha) * math.sqrt(disagree * crowding / questions)
+    found = _detection_factor(power, alpha) * math.sqrt(disagree * crowding / questions)
     return Detectable(found, questions, documents, power, alpha)
 
 # %% ../../nbs/eval/05_statistics.ipynb #422527a0
@@ -337,7 +337,7 @@ def _select_judged(confidence, correct) -> tuple: # both as arrays
     if not ((confidence >= 0) & (confidence <= 1)).all(): raise ValueError("a confidence lies between 0 and 1")
     return confidence, correct
 
-def _bins(confidence, n_bins: int, scheme: str):
+def _make_bins(confidence, n_bins: int, scheme: str):
     "Positions of the answers in each bin, empty bins left out."
     import numpy as np
     if scheme == 'equal-mass': bins = np.array_split(np.argsort(confidence, kind='stable'), n_bins)
@@ -364,7 +364,8 @@ def expected_calibration_error(
     if proxy == 'mean': stands_for = np.mean
     elif scheme == 'equal-mass': stands_for = np.max
     else: stands_for = lambda held: min(1.0, (math.floor(held.max() * n_bins) + 1) / n_bins)
-    gaps = [len(b) * abs(correct[b].mean() - stands_for(confidence[b])) for b in _bins(confidence, n_bins, scheme)]
+    bins = _make_bins(confidence, n_bins, scheme)
+    gaps = [len(b) * abs(correct[b].mean() - stands_for(confidence[b])) for b in bins]
     return float(sum(gaps) / len(confidence))
 
 # %% ../../nbs/eval/05_statistics.ipynb #2c8ba9d7
@@ -382,7 +383,7 @@ def reliability(
     "How sure, and how often right; raises ValueError for confidences that are none."
     confidence, correct = _select_judged(confidence, correct)
     return [Bin(float(confidence[b].mean()), float(correct[b].mean()), len(b))
-            for b in _bins(confidence, n_bins, 'equal-width')]
+            for b in _make_bins(confidence, n_bins, 'equal-width')]
 
 # %% ../../nbs/eval/05_statistics.ipynb #3ec93cc8
 def area_under_risk_coverage(

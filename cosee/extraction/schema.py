@@ -20,7 +20,7 @@ from ..utils.text import answer_key, one_line
 # %% auto #0
 __all__ = ['Kind', 'MAX_FIELDS', 'MAX_DEPTH', 'MAX_CHOICES', 'MAX_HINT', 'Source', 'Order', 'MAX_PRINTED', 'SchemaError', 'Field',
            'Table', 'Form', 'broken_rule', 'packaged_schemas', 'load_schema', 'read_schema', 'field_question',
-           'assemble', 'date_order', 'Value', 'read_value']
+           'date_order', 'Value', 'read_value', 'assemble']
 
 # %% ../../nbs/extraction/00_schema.ipynb #ce37adb6
 Kind = Literal['text', 'number', 'integer', 'date', 'boolean', 'choice']
@@ -84,7 +84,7 @@ class _Node(NamedTuple):
     def error(self, what: str) -> SchemaError:
         return SchemaError(f'schema, {one_line(self.path, 80) or "at the top"}: {what}')
 
-def _target(root: Mapping[str, Any], node: _Node, ref: Any) -> Any:
+def _follow_reference(root: Mapping[str, Any], node: _Node, ref: Any) -> Any:
     "What a reference leads to"
     if not isinstance(ref, str) or not ref.startswith('#/'):
         raise node.error(f'$ref {one_line(str(ref), 60)!r} leads out of the schema; only #/... is followed')
@@ -105,7 +105,7 @@ def _resolve(root: Mapping[str, Any], node: _Node) -> _Node:
     schema = node.schema
     if not isinstance(schema, Mapping): raise node.error(f'an object is expected, not {type(schema).__name__}')
     if '$ref' in schema:
-        found = {**_target(root, node, schema['$ref']), **{k: v for k, v in schema.items() if k != '$ref'}}
+        found = {**_follow_reference(root, node, schema['$ref']), **{k: v for k, v in schema.items() if k != '$ref'}}
         return _resolve(root, node._replace(schema=found, references=(*node.references, str(schema['$ref']))))
     if unsupported := [k for k in _UNSUPPORTED if k in schema]:
         raise node.error(f'{unsupported[0]} is not read; leave it out')
@@ -116,7 +116,7 @@ def _resolve(root: Mapping[str, Any], node: _Node) -> _Node:
     rest = {k: v for k, v in schema.items() if k not in ('anyOf', 'oneOf')}
     return _resolve(root, node._replace(schema={**real[0], **rest}) if isinstance(real[0], Mapping) else node)
 
-def _type(node: _Node) -> str:
+def _read_type(node: _Node) -> str:
     "The one type of a part; '' for none"
     types = node.schema.get('type')
     types = [t for t in (types if isinstance(types, list) else [types]) if t != 'null']
@@ -130,7 +130,7 @@ _RULES: dict[str, dict[str, str]] = dict(text=dict(minLength='min_length', maxLe
                                          number=_NUMBER_RULES, integer=_NUMBER_RULES)
 
 @lru_cache(maxsize=256)
-def _checker(kind: Kind, rules: tuple[tuple[str, Any], ...]) -> Any:
+def _make_checker(kind: Kind, rules: tuple[tuple[str, Any], ...]) -> Any:
     "What checks values of a kind; raises where a rule cannot be read"
     from pydantic import Field as Rule
     from pydantic import TypeAdapter
@@ -144,14 +144,14 @@ def broken_rule(
     "Say which rule of its schema a value breaks."
     from pydantic import ValidationError
     if not asked.rules: return ''
-    try: _checker(asked.kind, tuple(asked.rules.items())).validate_python(value)
+    try: _make_checker(asked.kind, tuple(asked.rules.items())).validate_python(value)
     except ValidationError as e: return one_line(e.errors()[0]['msg'], 160)
     return ''
 
 # %% ../../nbs/extraction/00_schema.ipynb #f91f001f
 _SCALARS: dict[str, Kind] = {'string': 'text', 'number': 'number', 'integer': 'integer', 'boolean': 'boolean'}
 
-def _choices(node: _Node) -> tuple[Any, ...]:
+def _read_choices(node: _Node) -> tuple[Any, ...]:
     "What the value may be, of an enum"
     listed = [node.schema['const']] if 'const' in node.schema else node.schema['enum']
     if not isinstance(listed, list) or len(listed) > MAX_CHOICES or not listed:
@@ -161,27 +161,27 @@ def _choices(node: _Node) -> tuple[Any, ...]:
         raise node.error('a value of enum is a text of at most 200 characters, a number, true or false')
     return tuple(values)
 
-def _rules(node: _Node, kind: Kind) -> dict[str, Any]:
+def _read_rules(node: _Node, kind: Kind) -> dict[str, Any]:
     "The rules of a field; raises for one that pydantic cannot check"
     out = {k: node.schema[k] for k in _RULES.get(kind, ()) if node.schema.get(k) is not None}
     if len(str(out.get('pattern', ''))) > 200: raise node.error('pattern has at most 200 characters')
-    try: _checker(kind, tuple(out.items()))
+    try: _make_checker(kind, tuple(out.items()))
     except Exception as e:   # the error of a schema has no name that pydantic promises
         raise node.error(f'{one_line(str(out), 80)} cannot be checked: {one_line(str(e), 160)}') from e
     return out
 
-def _field(node: _Node) -> Field:
+def _read_field(node: _Node) -> Field:
     "A field that has one value"
     hint = one_line(str(node.schema.get('description') or node.schema.get('title') or ''), MAX_HINT)
     if 'enum' in node.schema or 'const' in node.schema:
-        return Field(node.path, 'choice', hint, _choices(node), {}, node.required)
-    kind = _SCALARS.get(_type(node) or 'string')
-    if kind is None: raise node.error(f'type {one_line(_type(node), 40)!r} is none of JSON Schema')
+        return Field(node.path, 'choice', hint, _read_choices(node), {}, node.required)
+    kind = _SCALARS.get(_read_type(node) or 'string')
+    if kind is None: raise node.error(f'type {one_line(_read_type(node), 40)!r} is none of JSON Schema')
     if kind == 'text' and node.schema.get('format') in ('date', 'date-time'): kind = 'date'
-    return Field(node.path, kind, hint, (), _rules(node, kind), node.required)
+    return Field(node.path, kind, hint, (), _read_rules(node, kind), node.required)
 
 # %% ../../nbs/extraction/00_schema.ipynb #9f379660
-def _properties(root: Mapping[str, Any], node: _Node) -> Iterator[Union[Field, Table]]:
+def _read_properties(root: Mapping[str, Any], node: _Node) -> Iterator[Union[Field, Table]]:
     "Fields and tables of an object"
     properties, required = node.schema.get('properties'), node.schema.get('required')
     if not isinstance(properties, Mapping) or not properties: raise node.error('an object needs properties')
@@ -192,25 +192,26 @@ def _properties(root: Mapping[str, Any], node: _Node) -> Iterator[Union[Field, T
         path = f'{node.path}.{name}' if node.path else str(name)
         is_required = isinstance(required, list) and name in required
         part = _resolve(root, _Node(schema, path, node.depth + 1, node.references, is_required))
-        if _type(part) == 'object': yield from _properties(root, part)
-        elif _type(part) == 'array': yield _table(root, part)
-        else: yield _field(part)
+        if _read_type(part) == 'object': yield from _read_properties(root, part)
+        elif _read_type(part) == 'array': yield _read_table(root, part)
+        else: yield _read_field(part)
 
-def _table(root: Mapping[str, Any], node: _Node) -> Table:
+def _read_table(root: Mapping[str, Any], node: _Node) -> Table:
     "A list of rows, or of single values"
     if '[]' in node.path: raise node.error('a table cannot stand in the row of a table')
     row = _resolve(root, _Node(node.schema.get('items') or {}, f'{node.path}[]', node.depth + 1, node.references))
-    columns = list(islice(_properties(root, row), MAX_FIELDS + 1)) if _type(row) == 'object' else [_field(row)]
+    is_object = _read_type(row) == 'object'
+    columns = list(islice(_read_properties(root, row), MAX_FIELDS + 1)) if is_object else [_read_field(row)]
     if any(isinstance(c, Table) for c in columns): raise row.error('a table cannot stand in the row of a table')
     hint, max_rows = one_line(str(node.schema.get('description') or ''), MAX_HINT), node.schema.get('maxItems', 1000)
     if not isinstance(max_rows, int) or max_rows < 1: raise node.error('maxItems must be a number from 1')
     return Table(node.path, tuple(cast(list[Field], columns)), hint, min(1000, max_rows))
 
-def _form(root: Mapping[str, Any]) -> Form:
+def _read_form(root: Mapping[str, Any]) -> Form:
     "The form that a JSON Schema describes"
     top = _resolve(root, _Node(root))
-    if _type(top) != 'object': raise top.error('the schema of a document is an object with properties')
-    parts = list(islice(_properties(root, top), MAX_FIELDS + 1))
+    if _read_type(top) != 'object': raise top.error('the schema of a document is an object with properties')
+    parts = list(islice(_read_properties(root, top), MAX_FIELDS + 1))
     form = Form(tuple(p for p in parts if isinstance(p, Field)), tuple(p for p in parts if isinstance(p, Table)),
                 one_line(str(top.schema.get('title') or ''), 80),
                 one_line(str(top.schema.get('description') or ''), MAX_HINT))
@@ -248,7 +249,7 @@ def read_schema(
 ) -> Form:
     "Read the form that a schema describes; raises `SchemaError` for what cannot be read, naming the field."
     if isinstance(source, Form): return source
-    try: return _form(load_schema(source))
+    try: return _read_form(load_schema(source))
     except RecursionError: raise SchemaError('schema: its parts lie in each other too deep') from None
 
 # %% ../../nbs/extraction/00_schema.ipynb #183f77a1
@@ -264,30 +265,6 @@ def field_question(
     hint = f' ({asked.hint})' if asked.hint else ''
     choices = f" One of: {'; '.join(map(str, asked.choices[:20]))}." if asked.choices else ''
     return f'What is the {words}{of}{hint}?{choices}'
-
-# %% ../../nbs/extraction/00_schema.ipynb #a01da8e3
-def _put(out: dict[str, Any], names: list[str], value: Any):
-    "Put a value at its path"
-    for name in names[:-1]: out = out.setdefault(name, {})
-    out[names[-1]] = value
-
-def _row_object(table: Table, row: Mapping[str, Any]) -> Any:
-    "A row as an object, or as a single value"
-    if table.is_single: return row.get(table.columns[0].path)
-    out = dict[str, Any]()
-    for c in table.columns: _put(out, c.path.removeprefix(f'{table.path}[].').split('.'), row.get(c.path))
-    return out
-
-def assemble(
-    form: Form,                   # what was asked
-    values: Mapping[str, Any],    # path -> value; a path that is missing is null
-    rows: Mapping[str, Sequence[Mapping[str, Any]]] # path of a table -> its rows, each path -> value
-) -> dict[str, Any]:              # of the schema's shape
-    "Make the object that a form asks for."
-    out = dict[str, Any]()
-    for f in form.fields: _put(out, f.path.split('.'), values.get(f.path))
-    for t in form.tables: _put(out, t.path.split('.'), [_row_object(t, row) for row in rows.get(t.path, ())])
-    return out
 
 # %% ../../nbs/extraction/00_schema.ipynb #b52ca100
 Order = Literal['dmy', 'mdy', '']   # which part of a date in digits comes first; '' where nothing tells
@@ -310,29 +287,31 @@ def date_order(
     return 'dmy' if first and not second else 'mdy' if second and not first else ''
 
 # %% ../../nbs/extraction/00_schema.ipynb #64fe9497
-def _month(word: str) -> int:
+def _find_month(word: str) -> int:
     "Number of a month by its name; 0 for a word that is none"
     word = word.casefold()
     return next((n for name, n in sorted(_MONTHS.items(), key=lambda p: -len(p[0])) if word.startswith(name)), 0)
 
-def _day(year: int, month: int, day: int) -> Optional[date]:
+def _make_day(year: int, month: int, day: int) -> Optional[date]:
     "A date, if there is such a day; years of two digits lie from 1951 to 2050"
     if year < 100: year += 2000 if year <= 50 else 1900
     try: return date(year, month, day)
     except ValueError: return None
 
-def _dates(
+def _find_dates(
     text: str,        # what is printed
     order: Order = '' # see `date_order`
 ) -> list[date]:      # the likelier one first; none where it says no whole date, two where it can mean two
     "The days that the first whole date of a text can mean"
     text = text[:200]
-    if m := _ISO.search(text): found = [_day(int(m[1]), int(m[2]), int(m[3]))]
-    elif (m := _DAY_FIRST.search(text)) and _month(m[2]): found = [_day(int(m[3]), _month(m[2]), int(m[1]))]
-    elif (m := _MONTH_FIRST.search(text)) and _month(m[1]): found = [_day(int(m[3]), _month(m[1]), int(m[2]))]
+    if m := _ISO.search(text): found = [_make_day(int(m[1]), int(m[2]), int(m[3]))]
+    elif (m := _DAY_FIRST.search(text)) and (month := _find_month(m[2])):
+        found = [_make_day(int(m[3]), month, int(m[1]))]
+    elif (m := _MONTH_FIRST.search(text)) and (month := _find_month(m[1])):
+        found = [_make_day(int(m[3]), month, int(m[2]))]
     elif m := _DIGITS.search(text):
         a, mark, b, year = int(m[1]), m[2], int(m[3]), int(m[4])
-        found = [_day(year, b, a), _day(year, a, b)]   # the day first, unless the document tells otherwise
+        found = [_make_day(year, b, a), _make_day(year, a, b)]   # the day first, unless the document tells otherwise
         if order == 'mdy': found.reverse()
         if order or mark == '.': found = [d for d in found if d][:1]
     else: found = []
@@ -350,24 +329,24 @@ _NO = re.compile(r'(?i)\W*(?:no|n|false|nein|non|none|[☐□])\W*')
 
 _UNTICKED = re.compile(r'[☐□]\W*\w')   # an answer whose box is empty
 
-def _boolean(text: str) -> Value:
+def _read_boolean(text: str) -> Value:
     if _UNTICKED.search(text): return Value(None, 'its box is not ticked')
     if _YES.fullmatch(text): return Value(True)
     if _NO.fullmatch(text): return Value(False)
     return Value(None, 'it says neither yes nor no')
 
-def _number(text: str, whole: bool) -> Value:
+def _read_number(text: str, whole: bool) -> Value:
     number = to_number(text[:200])
     if number is None or not math.isfinite(number): return Value(None, 'there is no number in it')
     if number == int(number) and abs(number) < 2**53: return Value(int(number))
     return Value(None, 'it is no whole number') if whole else Value(number)
 
-def _date(text: str, order: Order) -> Value:
-    found = [d.isoformat() for d in _dates(text, order)]
+def _read_date(text: str, order: Order) -> Value:
+    found = [d.isoformat() for d in _find_dates(text, order)]
     return Value(found[0], other=found[1] if found[1:] else None) if found else Value(None,
                                                                                      'there is no whole date in it')
 
-def _choice(text: str, choices: tuple[Any, ...]) -> Value:
+def _read_choice(text: str, choices: tuple[Any, ...]) -> Value:
     "The one choice that a text says"
     key = answer_key(text)
     same = [c for c in choices if answer_key(str(c)) == key]
@@ -389,10 +368,34 @@ def read_value(
     "Read what is printed as a value of the field's kind, or say why it cannot be."
     text = one_line(str(printed), MAX_PRINTED)
     if not text: return Value(None, 'nothing is printed')
-    if asked.kind == 'date': found = _date(text, order)
-    elif asked.kind in ('number', 'integer'): found = _number(text, asked.kind == 'integer')
-    elif asked.kind == 'boolean': found = _boolean(text)
-    elif asked.kind == 'choice': found = _choice(text, asked.choices)
+    if asked.kind == 'date': found = _read_date(text, order)
+    elif asked.kind in ('number', 'integer'): found = _read_number(text, asked.kind == 'integer')
+    elif asked.kind == 'boolean': found = _read_boolean(text)
+    elif asked.kind == 'choice': found = _read_choice(text, asked.choices)
     else: found = Value(text)
     fault = '' if found.value is None else broken_rule(asked, found.value)
     return Value(None, fault) if fault else found
+
+# %% ../../nbs/extraction/00_schema.ipynb #a01da8e3
+def _put_value(out: dict[str, Any], names: list[str], value: Any):
+    "Put a value at its path"
+    for name in names[:-1]: out = out.setdefault(name, {})
+    out[names[-1]] = value
+
+def _row_object(table: Table, row: Mapping[str, Any]) -> Any:
+    "A row as an object, or as a single value"
+    if table.is_single: return row.get(table.columns[0].path)
+    out = dict[str, Any]()
+    for c in table.columns: _put_value(out, c.path.removeprefix(f'{table.path}[].').split('.'), row.get(c.path))
+    return out
+
+def assemble(
+    form: Form,                   # what was asked
+    values: Mapping[str, Any],    # path -> value; a path that is missing is null
+    rows: Mapping[str, Sequence[Mapping[str, Any]]] # path of a table -> its rows, each path -> value
+) -> dict[str, Any]:              # of the schema's shape
+    "Make the object that a form asks for."
+    out = dict[str, Any]()
+    for f in form.fields: _put_value(out, f.path.split('.'), values.get(f.path))
+    for t in form.tables: _put_value(out, t.path.split('.'), [_row_object(t, row) for row in rows.get(t.path, ())])
+    return out

@@ -34,7 +34,7 @@ __all__ = ['DOCUMENT_PROMPT', 'PLAN_TOKENS', 'DocumentPlan', 'find_named_pages',
 # %% ../../nbs/planner/05_document_plan.ipynb #b12698f1
 _RANGE = re.compile(r'(\d{1,5})(?:\s*(?:-|–|to|bis|through)\s*(\d{1,5}))?', re.I)
 
-def _numbers(value: Any) -> list[int]:
+def _read_numbers(value: Any) -> list[int]:
     "Read page numbers, however they are written"
     parts = value if isinstance(value, (list, tuple)) else [value]
     found = list[int]()
@@ -54,7 +54,7 @@ class DocumentPlan(PlannerOutput):
 
     @field_validator('pages', mode='before')
     @classmethod
-    def _pages(cls, value): return _numbers(value)
+    def _pages(cls, value): return _read_numbers(value)
 
     @field_validator('question', mode='before')
     @classmethod
@@ -78,7 +78,7 @@ def find_named_pages(
     num_pages: int # of the document
 ) -> list[int]:    # from 1, without those that the document does not have
     "List the pages that a request names."
-    found = _numbers([m[1] for m in _NAMED_PAGES.finditer(request)])
+    found = _read_numbers([m[1] for m in _NAMED_PAGES.finditer(request)])
     for m in _ORDINAL_PAGE.finditer(request):
         n = _ORDINALS[m[1].lower()]
         found.append(n if n > 0 else num_pages + 1 + n)

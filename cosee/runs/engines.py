@@ -147,7 +147,7 @@ class _Pool:
 
     def records(self) -> Iterator[Record]:
         "All records, as they come"
-        threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(self.n)]
+        threads = [threading.Thread(target=self._work_on_jobs, daemon=True) for _ in range(self.n)]
         with _quiet_end():
             try:
                 for t in threads: t.start()
@@ -164,7 +164,7 @@ class _Pool:
         for worker in list(self.alive): worker.proc.kill()
         for t in threads: t.join(1)
 
-    def _serve(self):
+    def _work_on_jobs(self):
         "What a thread does"
         worker: Optional[_Worker] = None
         try:
@@ -279,11 +279,11 @@ def run_ray(
         if not at_work: return
         for ref in ray.wait(list(at_work), num_returns=1)[0]:
             actor, j, m, a = at_work.pop(ref)
-            yield _result(ray, config, ref, j, m, a)
+            yield _ray_result(ray, config, ref, j, m, a)
             idle.append(actor)
 
 # %% ../../nbs/runs/04_engines.ipynb #597c5697
-def _result(ray, config: RunConfig, ref, job: Job, method: Method, attempt: int) -> Record:
+def _ray_result(ray, config: RunConfig, ref, job: Job, method: Method, attempt: int) -> Record:
     "The record of a task, also where its actor died for good"
     try: return ray.get(ref)
     except ray.exceptions.RayError as e:
@@ -349,14 +349,14 @@ class _Strand(Generic[T]):
 def _ask_all(run: Run, strands: list[_Strand[Any]]):
     "Answer what several strands ask of one client"
     start, calls = time.perf_counter(), [c for s in strands for c in s.calls]
-    outcomes, fault = _outcomes(run, calls)
+    outcomes, fault = _try_answers(run, calls)
     share = (time.perf_counter() - start) / max(1, len(calls))
     for s in strands:
         s.outcomes, outcomes = [_with_time(o, share) for o in outcomes[:len(s.calls)]], outcomes[len(s.calls):]
         s.fault, s.spent = fault, s.spent + share * len(s.calls)
-    for s in filter(_failed, strands if len(strands) > 1 else []): _ask_alone(run, s)
+    for s in filter(_has_failed, strands if len(strands) > 1 else []): _ask_alone(run, s)
 
-def _outcomes(run: Run, calls: Calls) -> tuple[list[Outcome], Optional[Exception]]:
+def _try_answers(run: Run, calls: Calls) -> tuple[list[Outcome], Optional[Exception]]:
     "What becomes of calls, or why nothing does"
     try: return run(calls), None
     except Exception as e: return [], e
@@ -366,7 +366,7 @@ def _with_time(outcome: Outcome, seconds: float) -> Outcome:
     if isinstance(outcome, Exception): return outcome
     return replace(outcome, usage=replace(outcome.usage, seconds=seconds))
 
-def _failed(strand: _Strand[Any]) -> bool:
+def _has_failed(strand: _Strand[Any]) -> bool:
     "Did a call fail that could be asked?"
     if strand.fault is not None: return True
     return any(isinstance(o, Exception) and o is not c for c, o in zip(strand.calls, strand.outcomes, strict=True))

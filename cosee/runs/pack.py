@@ -85,7 +85,7 @@ class _PackBytes(io.RawIOBase):
         self._file.close()
         super().close()
 
-    def _next(self, most: int) -> bytes:
+    def _unpack_next(self, most: int) -> bytes:
         "Some bytes, at least one; none at the end"
         import lzma
         while not self._xz.eof:
@@ -106,7 +106,7 @@ class _PackBytes(io.RawIOBase):
         return found
 
     def readinto(self, into: Any) -> int:
-        found = self._next(len(into))
+        found = self._unpack_next(len(into))
         into[:len(found)] = found
         return len(found)
 
@@ -115,7 +115,7 @@ class _PackBytes(io.RawIOBase):
         if whence == 2: raise io.UnsupportedOperation('the end of a pack is not known')
         wanted = offset + self._at * (whence == 1)
         if wanted < self._at: self._begin()
-        while self._at < wanted and self._next(min(CHUNK, wanted - self._at)): pass
+        while self._at < wanted and self._unpack_next(min(CHUNK, wanted - self._at)): pass
         return self._at
 
 # %% ../../nbs/runs/17_pack.ipynb #1c7e9476
@@ -144,7 +144,7 @@ def is_pack(
     if path.suffix == '.pack': return True
     with open(path, 'rb') as f: return f.read(len(MAGIC)) == MAGIC
 
-def _head_of(f: BinaryIO, path: Path) -> tuple[int, About]:
+def _read_head(f: BinaryIO, path: Path) -> tuple[int, About]:
     "How many records a pack holds, and what was run; leaves `f` at the first record"
     try: found = strict_json(f.readline())
     except ValueError: raise damaged(path, 'it says not what was run') from None
@@ -158,7 +158,7 @@ def pack_about(
     path: Union[str, Path] # of the pack
 ) -> About:
     "What was run. Raises RunError where a pack does not say so, and warns of fields that are left out."
-    with open_pack(path) as f: return _head_of(f, Path(path))[1]
+    with open_pack(path) as f: return _read_head(f, Path(path))[1]
 
 # %% ../../nbs/runs/17_pack.ipynb #8142dd01
 def read_pack(
@@ -166,7 +166,7 @@ def read_pack(
 ) -> Iterator[tuple[int, Record]]: # (place of the line when unpacked, record)
     "Records of a pack in their order; raises RunError for one that is not whole."
     with open_pack(path) as f:
-        count, _ = _head_of(f, Path(path))
+        count, _ = _read_head(f, Path(path))
         seen, place = set[tuple[str, str]](), f.tell()
         for n, line in enumerate(f, 1):
             try: record = parse_record(line)
@@ -188,10 +188,9 @@ def planned_questions(
     count = own.count() if isinstance(own, Split) and LOADERS.find(data.name).kind == 'file' else None
     return min(data.limit or count, count) if count is not None else data.limit
 
-# %% ../../nbs/runs/17_pack.ipynb #b6d65133
+# %% ../../nbs/runs/17_pack.ipynb #45945a80
 EVERY = 5   # seconds between two lines
 
-# %% ../../nbs/runs/17_pack.ipynb #45945a80
 class RunProgress:
     "Shows how far a run is, within a `with` block."
     def __init__(self,
@@ -207,7 +206,7 @@ class RunProgress:
         if self.on and sys.stderr.isatty():
             from tqdm import tqdm
             self._bar = tqdm(total=self.total, initial=self.done, unit='answer', dynamic_ncols=True)
-        elif self.on: threading.Thread(target=self._tell, daemon=True).start()
+        elif self.on: threading.Thread(target=self._print_lines, daemon=True).start()
         return self
 
     def __exit__(self, *exc):
@@ -234,5 +233,5 @@ class RunProgress:
         failed = f', {self.failed:,} failed' if self.failed else ''
         return f'{self.done:,}{of} answers{failed}, {self.tokens:,} tokens, after {seconds:.0f} s{left}'
 
-    def _tell(self):
+    def _print_lines(self):
         while not self._ended.wait(EVERY): print(self.line(), file=sys.stderr, flush=True)

@@ -43,17 +43,17 @@ _MOST_LETTERS = 1000   # of a name
 _OUTSIDE = 'it is not under the folders that this server was started with; name one of its documents'
 _CODED = re.compile(r'%(?:25)*(?:2e|2f|5c|3a|7e|0[0-9a-f]|1[0-9a-f])', re.I)   # . / \ : ~ and control characters
 
-def _odd(name: str) -> bool:
+def _is_ambiguous(name: str) -> bool:
     "Could a name mean something else than a file below a folder?"
     parts = name.replace('\\', '/').split('/')
     return ('\\' in name or not name.isprintable() or '..' in parts or name.startswith(('~', '//'))
             or bool(re.match(r'[A-Za-z][A-Za-z0-9+.-]*:', name)) or bool(_CODED.search(name)))
 
-def _plain_name(name: str) -> str:
+def _check_name(name: str) -> str:
     "A name that is one; raises `RequestError` otherwise"
     if not isinstance(name, str) or not name.strip(): raise RequestError('a path is empty; name a document')
     if len(name) > _MOST_LETTERS: raise RequestError(f'a path has more than {_MOST_LETTERS} characters')
-    if _odd(name): raise RequestError(f'{one_line(name, 60)!r}: {_OUTSIDE}', 403)
+    if _is_ambiguous(name): raise RequestError(f'{one_line(name, 60)!r}: {_OUTSIDE}', 403)
     return name
 
 # %% ../../nbs/server/01_documents.ipynb #1a93d152
@@ -62,7 +62,7 @@ class AllowedPaths:
     def __init__(self,
         paths: Iterable[Union[str, Path]] = () # of folders or files; none: nothing is opened by a path
     ):
-        self.paths = [_real(path) for path in paths]
+        self.paths = [_resolve_root(path) for path in paths]
 
     def __repr__(self): return f'AllowedPaths({len(self.paths)} places)'
 
@@ -70,16 +70,16 @@ class AllowedPaths:
         path: Path # without links
     ) -> bool:
         "Does a path lie under one of the roots, not hidden?"
-        return any(path == root or path.is_relative_to(root) and not _hidden(path.relative_to(root))
+        return any(path == root or path.is_relative_to(root) and not _is_hidden(path.relative_to(root))
                    for root in self.paths)
 
     def find(self,
         name: str # as somebody gave it
     ) -> Path:    # without links, of a file or folder that is there
         "The place that a name means; raises `RequestError` for one that leads out or that is not there."
-        _plain_name(name)
+        _check_name(name)
         if not self.paths: raise RequestError('this server opens no paths; hand the document in, or start it with one')
-        places = [Path(name)] if Path(name).is_absolute() else [_below(root, name) for root in self.paths]
+        places = [Path(name)] if Path(name).is_absolute() else [_path_at(root, name) for root in self.paths]
         for place in places:
             try: real = place.resolve(strict=True)
             except (OSError, RuntimeError, ValueError): continue
@@ -110,20 +110,20 @@ class AllowedPaths:
             for seen, path in enumerate(_walk(root)):
                 if seen >= MOST_SEEN or len(found) >= most: break
                 name = path.relative_to(base).as_posix()
-                if path.suffix.lower() not in _ENDINGS or _odd(name): continue
+                if path.suffix.lower() not in _ENDINGS or _is_ambiguous(name): continue
                 if self.holds(path.resolve()): found.append(name)
         return list(dict.fromkeys(found))[:most]
 
 # %% ../../nbs/server/01_documents.ipynb #7a05591e
-def _real(path: Union[str, Path]) -> Path:
+def _resolve_root(path: Union[str, Path]) -> Path:
     "A root without links; raises `RequestError` where there is none"
     try: return Path(path).expanduser().resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
         raise RequestError(f'{path}: there is no such file or folder') from None
 
-def _hidden(path: Path) -> bool: return any(part.startswith('.') for part in path.parts)
+def _is_hidden(path: Path) -> bool: return any(part.startswith('.') for part in path.parts)
 
-def _below(root: Path, name: str) -> Path:
+def _path_at(root: Path, name: str) -> Path:
     "What a relative name means at a root, which may be a file"
     return root / name if root.is_dir() else root.parent / name
 
@@ -389,7 +389,7 @@ class Library:
         self.reader, self.visual, self._lock = reader or TextExtractor(), visual, threading.RLock()
         self._all, self._open = dict[str, Document](), OrderedDict[str, None]()
         private_folder(self.folder)
-        self._remember()
+        self._restore_all()
 
     def __repr__(self): return f'Library({len(self._all)} documents)'
     def __len__(self): return len(self._all)
@@ -441,14 +441,14 @@ class Library:
 
     def uploading(self, caller: Caller) -> Upload:
         "Where a document can be written; raises `RequestError` where the caller has too many, or there is no room."
-        self._room(caller)
+        self._check_room(caller)
         place = self.folder / 'uploads'
         held = sum(p.stat().st_size for p in place.iterdir()) if place.is_dir() else 0
         if held + self.limits.upload_bytes > self.limits.stored_bytes:
             raise RequestError('there is no room for more documents; remove some', 413)
         return Upload(place, self.limits.upload_bytes)
 
-    def _room(self, caller: Caller):
+    def _check_room(self, caller: Caller):
         "`RequestError` where a caller has as many documents as one may"
         mine = sum(d.owner == caller.owner for d in [*self._all.values()])
         if mine >= self.limits.documents:
@@ -488,7 +488,7 @@ class Library:
     def _add_document(self, caller: Caller, name: str, kind: Kind, files: list[Path], mark: str,
                       password: Optional[str]) -> Document:
         "A new document, opened once to see that it is one"
-        self._room(caller)
+        self._check_room(caller)
         stored = dict(id=secrets.token_hex(12), owner=caller.owner, name=_shown_name(name), kind=kind, mark=mark,
                       files=[str(f) for f in files], count=0, at=utc_now())
         document = self._restore_document(stored)
@@ -501,17 +501,17 @@ class Library:
         with self._lock:
             self._all[document.id] = document
             self._mark_used(document)
-            self._write(document)
-            self._bound()
+            self._record_document(document)
+            self._forget_oldest()
         return document
 
     def _restore_document(self, said: dict[str, Any]) -> Document:
         "A document of what was written of it"
         files = [Path(f) for f in said['files']]
-        return Document(**{**said, 'files': files}, reader=self.reader, visual=self.visual, check=self._check,
+        return Document(**{**said, 'files': files}, reader=self.reader, visual=self.visual, check=self._check_allowed,
                         max_pixels=self.limits.pixels)
 
-    def _bound(self):
+    def _forget_oldest(self):
         "Forget the oldest documents that can be opened again, where there are too many"
         for old in [d for d in self._all.values() if d.kind == 'path'][:max(0, len(self._all) - KEPT_DOCUMENTS)]:
             if old.id in self._open or old.users: continue
@@ -522,7 +522,7 @@ class Library:
         "Write down that a document is not known any more"
         append_line(self.folder / OPENED, json.dumps(dict(id=id, gone=True)), mode=0o600)
 
-    def _check(self, document: Document):
+    def _check_allowed(self, document: Document):
         "`RequestError` where a document may not be opened"
         uploads = (self.folder / 'uploads').resolve()
         for path in document.files:
@@ -531,13 +531,13 @@ class Library:
             inside = real.parent == uploads if document.kind == 'upload' else self.allowed_paths.holds(real)
             if not inside: raise RequestError(f'{document.name} is not under the folders of this server any more', 403)
 
-    def _write(self, document: Document):
+    def _record_document(self, document: Document):
         "Write down what is open"
         said = dict(id=document.id, owner=document.owner, name=document.name, kind=document.kind, mark=document.mark,
                     files=[str(f) for f in document.files], count=document.count, at=document.at)
         append_line(self.folder / OPENED, json.dumps(said, ensure_ascii=False), mode=0o600)
 
-    def _remember(self):
+    def _restore_all(self):
         "The documents that were open when the server ended; lines that say none are left out"
         with suppress(FileNotFoundError):
             for _, said in json_lines(self.folder / OPENED):

@@ -141,7 +141,7 @@ def _check_page(request: Request):
     if request.headers.get('content-type', '').partition(';')[0].strip() != 'application/json':
         raise RequestError('write JSON', 415)
 
-def _write(review: Review, body: bytes) -> Response:
+def _write_statement(review: Review, body: bytes) -> Response:
     "Write what a person said; what cannot be read as the value it stands for is told beside its field"
     try:
         said = Statement.model_validate_json(body)
@@ -158,7 +158,7 @@ def _write(review: Review, body: bytes) -> Response:
 async def say(request: Request, review: CurrentReview) -> Response:
     "Take what a person said of a value."
     _check_page(request)
-    return await run_in_threadpool(_write, review, await request.body())
+    return await run_in_threadpool(_write_statement, review, await request.body())
 
 def create_review_app(
     review: Review           # what is looked at

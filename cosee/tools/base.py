@@ -77,7 +77,7 @@ def tool_schema(
     return schema if named else {**schema, 'additionalProperties': {'type': 'string'}}
 
 # %% ../../nbs/tools/01_base.ipynb #f0e10147
-def _as_call(obj: dict[str, Any]) -> Optional[tuple[str, dict[str, Any]]]:
+def _call_of(obj: dict[str, Any]) -> Optional[tuple[str, dict[str, Any]]]:
     "(name, arguments) if `obj` is a call"
     for inner in ('function', 'tool_call'):
         if isinstance(obj.get(inner), dict): obj = obj[inner]
@@ -93,7 +93,7 @@ def parse_tool_call(
     text = spoken(text)
     for start, end, obj in scan_json(text):
         whole = json_span(text, start)[1] == 'closed' or text[end:].startswith(('```', '</tool_call>'))
-        if whole and (call := _as_call(obj)): return call
+        if whole and (call := _call_of(obj)): return call
 
 # %% ../../nbs/tools/01_base.ipynb #f3b45649
 class PolicyAction(Enum):
@@ -125,7 +125,7 @@ class ToolPolicy(Protocol):
 # %% ../../nbs/tools/01_base.ipynb #c2b1a85c
 _TYPES = {'string': str, 'number': (int, float), 'integer': int, 'boolean': bool, 'object': Mapping, 'array': list}
 
-def _fits(value: Any, kind: Any) -> bool:
+def _has_type(value: Any, kind: Any) -> bool:
     if not isinstance(kind, str) or kind not in _TYPES: return True
     return isinstance(value, _TYPES[kind]) and not (isinstance(value, bool) and kind in ('number', 'integer'))
 
@@ -142,7 +142,8 @@ def validate_input_schema(
     for key, value in args.items():
         described = known.get(key)
         kind = described.get('type') if isinstance(described, Mapping) else None
-        if not _fits(value, kind): return f'Argument "{key}" must have type "{kind}", got "{type(value).__name__}".'
+        if not _has_type(value, kind):
+            return f'Argument "{key}" must have type "{kind}", got "{type(value).__name__}".'
 
 # %% ../../nbs/tools/01_base.ipynb #98ac3f61
 class SchemaValidatingPolicy:
@@ -218,13 +219,13 @@ class Toolbox:
         except Exception as e:
             why = f'Error: Tool call "{name}" blocked due to policy error.'
             args = call.args if self.mode == 'observe' else None
-            return _Verdict(args, why, (f'tool_policy_error_{how}',), _note(f'error_{how}', str(e)))
+            return _Verdict(args, why, (f'tool_policy_error_{how}',), _policy_note(f'error_{how}', str(e)))
         allowed = decision.action is PolicyAction.ALLOW
         kind = 'allow' if allowed else f'{decision.action.value}_{how}'
         edited = decision.edited_args if decision.action is PolicyAction.EDIT else None
         args = call.args if allowed or self.mode == 'observe' else edited
         tags = tuple(dict.fromkeys([f'tool_policy_{kind}', *decision.tags]))
-        note = _note(kind, decision.reason, edited)
+        note = _policy_note(kind, decision.reason, edited)
         return _Verdict(args, f'Error: Tool call "{name}" denied by policy.', tags, note)
 
     def run(self,
@@ -286,7 +287,7 @@ class Outcome:
         return f'[Tool Result: {self.result}]'
 
 # %% ../../nbs/tools/01_base.ipynb #9b2417bf
-def _note(kind: str, reason: str = '', edited: Optional[dict[str, Any]] = None) -> str:
+def _policy_note(kind: str, reason: str = '', edited: Optional[dict[str, Any]] = None) -> str:
     "One line about a decision"
     parts = [f'action={kind}', *([f'reason={" ".join(inert(reason).split())}'] if reason else []),
              *([] if edited is None else [f'edited_args={inert(_dump_args(edited))}'])]
@@ -305,14 +306,14 @@ _OPS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.UAdd: operator.pos, ast.USub: operator.neg}
 
-def _sum(*values: float) -> float: return sum(values)
+def _add_up(*values: float) -> float: return sum(values)
 
-_CALLS: dict[str, Callable[..., Any]] = dict(abs=abs, round=round, min=min, max=max, sum=_sum)
+_CALLS: dict[str, Callable[..., Any]] = dict(abs=abs, round=round, min=min, max=max, sum=_add_up)
 _MOST = 10 ** 30
 
 Number = Union[int, float]
 
-def _number(v: Any) -> Number:
+def _check_number(v: Any) -> Number:
     "`v` if it is a number of reasonable size"
     if isinstance(v, bool) or not isinstance(v, (int, float)): raise ValueError('only numbers can be calculated with')
     if not math.isfinite(v) or abs(v) > _MOST: raise ValueError('a number is too large')
@@ -324,15 +325,15 @@ def _power(a: Number, b: Number) -> Number:
     return a ** b
 
 # %% ../../nbs/tools/01_base.ipynb #802e31f9
-def _value(node: ast.AST) -> Number:
+def _evaluate(node: ast.AST) -> Number:
     "Value of a parsed expression"
-    if isinstance(node, ast.Constant): return _number(node.value)
-    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPS: return _OPS[type(node.op)](_value(node.operand))
+    if isinstance(node, ast.Constant): return _check_number(node.value)
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPS: return _OPS[type(node.op)](_evaluate(node.operand))
     if isinstance(node, ast.BinOp):
         do = _power if isinstance(node.op, ast.Pow) else _OPS.get(type(node.op))
-        if do: return _number(do(_value(node.left), _value(node.right)))
+        if do: return _check_number(do(_evaluate(node.left), _evaluate(node.right)))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS and not node.keywords:
-        return _number(_CALLS[node.func.id](*[_value(a) for a in node.args]))
+        return _check_number(_CALLS[node.func.id](*[_evaluate(a) for a in node.args]))
     raise ValueError(f'only numbers, + - * / // % **, brackets and {", ".join(_CALLS)} are allowed')
 
 # %% ../../nbs/tools/01_base.ipynb #f4adad91
@@ -349,7 +350,7 @@ def calculate(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
-            value = _value(ast.parse(text, mode='eval').body)
+            value = _evaluate(ast.parse(text, mode='eval').body)
     except (SyntaxError, TypeError, RecursionError, MemoryError):
         raise ValueError(f'not an expression: {text[:60]!r}') from None
     except ZeroDivisionError: raise ValueError('division by zero') from None
