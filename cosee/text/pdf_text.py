@@ -194,7 +194,8 @@ def in_order(
 ) -> list[TextLine]:
     "Lines from top to bottom; those on one height from left to right, and those of another turn behind, by turn."
     turns: dict[Turn, None] = dict.fromkeys([turned, *(line.get('turned', turned) for line in lines)])
-    parts = {turn: [l for l in lines if l.get('turned', turned) == turn] for turn in turns}
+    parts: dict[Turn, list[TextLine]] = {
+        turn: [l for l in lines if l.get('turned', turned) == turn] for turn in turns}
     return [line for turn, part in parts.items() for line in _order_lines(part, turn)]
 
 def _order_lines(lines: Sequence[TextLine], turned: Turn) -> list[TextLine]:
