@@ -7,18 +7,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, NamedTuple, Optional, cast
-from pydantic import Field
+from typing import Any, NamedTuple, Optional, cast
 from .agents import Action, Agent, words_of
 from .board import Board, View
-from .budgets import Answer, Task, reading_of
+from .budgets import Answer, Task, outcome_of, reading_of, stochastic_rounding
 from .cascade import EvidenceChecker
 from .controller import CoSeeController, Hypothesis
 from .focus import InView
 from .models.client import Reply, Request, Turn, ask, merged, page_request, usable
 from .models.text_prompts import CHECK_PROMPT, CHECK_TOKENS, p_true_logit, self_check_confidence
 from .pages import document_of, page_numbers
-from .policies import DIRECT, DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Count, Share, Team
+from .policies import DIRECT, DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Count, PageSelection, Policy, Share
 from .text.grounding import Location
 from .utils.text import NOT_ANSWERABLE, abstains, one_line, same_answer
 
@@ -217,11 +216,11 @@ class PageByPageController(CoSeeController):
         if found := super().stop_reason(step, hypotheses, board): return found
         return None if cast(Any, self.agents[1]).reading.order else 'all pages read'
 
-class PageByPage(Team):
+class PageByPage(Policy):
     "A team that reads page by page, and ends at the first answer that holds."
-    kind: ClassVar[type[CoSeeController]] = PageByPageController
     max_steps: Count = 3     # most pages that are read
-    stop_confidence: Annotated[float, Field(ge=0)] = 2. # above 1: two who agree end it, however sure one of them is
+    focus: PageSelection = 'auto' # which pages are ranked
+    k: Count = 4             # pages that are searched for
     rank: bool = True        # does the model rank the pages, or the page index alone?
     prove: bool = True       # has an answer to be printed on its page?
     check: bool = True       # is it asked about, and held against others?
@@ -234,6 +233,10 @@ class PageByPage(Team):
         checker = EvidenceChecker(task.images, words_of([Agent('', '', client)]), question=task.question)
         agents = [PageRanker(client, reading, self.rank), PageReader(client, reading, checker, self.prove),
                   PairChecker(client, reading, self.least)]
-        out = self.run_episode(task, agents, rank=self.rank, prove=self.prove, check=self.check, least=self.least)
+        controller = PageByPageController(
+            agents, stochastic_rounding(self.max_steps, task.seed), {**task.gen, 'seed': task.seed},
+            stop_confidence=2., page_selection=task.focus, snap=task.snap,   # two who agree end it, nobody alone
+            rank=self.rank, prove=self.prove, check=self.check, least=self.least)
+        out = outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
         read = out['stopped'] in ('max_steps', 'all pages read')
         return out if out['answer'] or not read else {**out, 'answer': NOT_ANSWERABLE}

@@ -380,7 +380,8 @@ def extract(
     if not 1 <= first <= last <= len(pages): raise ValueError(f'there are no pages {first} to {last}')
     reader = words or getattr(client, 'words', None) or TextExtractor()
     sizes = [size or (1, 1) for size in page_sizes(pages)]
-    episode = _Episode(form, pages, client, reader, ledger or Ledger(), Board(sizes), on_event or (lambda *_: None))
+    account, told = Ledger() if ledger is None else ledger, on_event or (lambda *_: None)
+    episode = _Episode(form, pages, client, reader, account, Board(sizes), told)
     episode.read(_choose_pages(episode, range(first, last + 1), visual))
     episode.on_event('pages', dict(shown=episode.shown))
     return _outcome(episode, _run(episode, by, check))

@@ -145,13 +145,15 @@ TEMPLATE = """{%- for m in messages -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"""
 
-def random_processor() -> Any: # a `Qwen3VLProcessor`
+def random_processor(
+    tok=None # tokenizer; a `random_tokenizer` if None
+) -> Any:    # a `Qwen3VLProcessor`
     "Tokenizer, image processor and chat template, put together as in the real checkpoint."
     from transformers import Qwen2VLImageProcessorPil, Qwen3VLProcessor, Qwen3VLVideoProcessor
     images = Qwen2VLImageProcessorPil(size=dict(shortest_edge=65536, longest_edge=16777216), image_mean=[0.5] * 3,
                                       image_std=[0.5] * 3, patch_size=16, temporal_patch_size=2, merge_size=2)
     return Qwen3VLProcessor(image_processor=images, video_processor=Qwen3VLVideoProcessor(), chat_template=TEMPLATE,
-                            tokenizer=random_tokenizer())
+                            tokenizer=tok or random_tokenizer())
 
 # %% ../../nbs/models/14_testing.ipynb #b93226be
 def _text_config(s: ModelSize, vocab_size: int) -> dict[str, Any]:
