@@ -19,7 +19,7 @@ from .models.text_prompts import CHECK_PROMPT, CHECK_TOKENS, p_true_logit, self_
 from .pages import document_of, page_numbers
 from .policies import DIRECT, DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Count, PageSelection, Policy, Share
 from .text.grounding import Location
-from .utils.text import NOT_ANSWERABLE, abstains, one_line, same_answer
+from .utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line, same_answer
 
 # %% auto #0
 __all__ = ['LEAST', 'RANK_PROMPT', 'PAIR_PROMPT', 'preference', 'Candidate', 'Reading', 'one_page', 'PageRanker', 'PageReader',
@@ -132,11 +132,10 @@ class PageReader(Agent):
                       tags=[], view=here)
 
     def _line_of(self, place: Location) -> str:
-        "The line of the page in which a place begins"
-        printed, (left, top, _, _) = self.checker.page(place.page), place.bbox
-        lines = printed.lines if printed else []
-        return next((l.text for l in lines if l.bbox[0] <= left + .001 and l.bbox[1] <= top + .001
-                     and top < l.bbox[3] and left < l.bbox[2]), place.text)
+        "The line of the page that holds what stands at a place, or that alone where it runs over several lines"
+        printed = self.checker.page(place.page)
+        lines = [l for l in printed.lines if letters_of(place.text) in letters_of(l.text)] if printed else []
+        return min(lines, key=lambda l: abs(l.bbox[1] - place.bbox[1])).text if lines else place.text
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb00f
 PAIR_PROMPT = """Two answers were found, each with the line that it stands in.
