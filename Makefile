@@ -27,7 +27,7 @@ book:  ## run the notebooks of the book, but for two that need PyTorch, and comp
 	@$(FIND_PYTHON)
 	@$(PYTHON) tools/env.py book
 	@$(PYTEST) tests/test_golden.py tests/test_notebooks.py \
-		-k "(golden and not qwen) or 01_board or 02_agents or 03_controller or 05_metrics or 06_baselines or 07_experiments"
+		-k "(golden and not qwen and not servers) or 01_board or 02_agents or 03_controller or 05_metrics or 06_baselines or 07_experiments"
 
 test: setup  ## run the tests of every capability, and the notebooks of the book
 	@$(PYTEST) $(PYTEST_ARGS)
