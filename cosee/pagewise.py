@@ -8,22 +8,24 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional, cast
-from .agents import Action, Agent, words_of
+from .agents import Action, Agent
 from .board import Board, View
 from .budgets import Answer, Task, outcome_of, reading_of, stochastic_rounding
 from .cascade import EvidenceChecker
 from .controller import CoSeeController, Hypothesis
 from .focus import InView
 from .models.client import Reply, Request, Turn, ask, merged, page_request, usable
-from .models.text_prompts import CHECK_PROMPT, CHECK_TOKENS, p_true_logit, self_check_confidence
+from .models.text_client import unwrapped_model
+from .models.text_prompts import ALTERNATIVES, CHECK_PROMPT, CHECK_TOKENS, p_true_logit, self_check_confidence
+from .models.wrappers import known_client, models_in
 from .pages import document_of, page_numbers
 from .policies import DIRECT, DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Count, PageSelection, Policy, Share
 from .text.grounding import Location
 from .utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line, same_answer
 
 # %% auto #0
-__all__ = ['LEAST', 'RANK_PROMPT', 'PAIR_PROMPT', 'preference', 'Candidate', 'Reading', 'one_page', 'PageRanker', 'PageReader',
-           'PairChecker', 'PageByPageController', 'PageByPage']
+__all__ = ['LEAST', 'RANK_PROMPT', 'PAIR_PROMPT', 'preference', 'Candidate', 'Reading', 'one_page', 'word_settings', 'PageRanker',
+           'PageReader', 'PairChecker', 'PageByPageController', 'PageByPage']
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb006
 LEAST = 1e-6   # probability of a word that is not among those that were told
@@ -67,14 +69,21 @@ def one_page(
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb00b
 RANK_PROMPT = 'Does this page hold the answer to the question? Reply with one word: yes or no.'
-_WORD: dict[str, Any] = dict(max_new_tokens=2, top_logprobs=10, **PLAIN_GEN)
+
+def word_settings(
+    client: Any # that is asked for one word
+) -> dict[str, Any]:
+    "Settings of a reply of one word, with the probabilities of others where the model can tell them."
+    models = map(unwrapped_model, models_in(known_client(client)))
+    can_tell = all(getattr(m, 'logprobs', False) for m in models)
+    return dict(max_new_tokens=2, **PLAIN_GEN, **(dict(top_logprobs=ALTERNATIVES) if can_tell else {}))
 
 class PageRanker(Agent):
     "Ranks pages without writing a text about them."
-    actions, gen_defaults = ('INSPECT',), _WORD
+    actions = ('INSPECT',)
 
     def __init__(self, client: Any, reading: Reading, rank: bool = True):
-        super().__init__('scanner', RANK_PROMPT, client if rank else None)
+        super().__init__('scanner', RANK_PROMPT, client if rank else None, gen_defaults=word_settings(client))
         self.reading, self.rank, self.calls_per_turn = reading, rank, 2   # pages of several calls, each with its words
 
     def request(self, images: list[Any], question: str, board: Board,
@@ -145,10 +154,10 @@ Which of them answers the question? Reply with one letter: A or B."""
 
 class PairChecker(Agent):
     "Prefers one of two answers, or none."
-    actions, gen_defaults = ('HYPOTHESIZE', 'REVISE'), _WORD
+    actions = ('HYPOTHESIZE', 'REVISE')
 
     def __init__(self, client: Any, reading: Reading, least: float = .5):
-        super().__init__('cross_checker', CHECK_PROMPT, client)
+        super().__init__('cross_checker', CHECK_PROMPT, client, gen_defaults=word_settings(client))
         self.reading, self.least, self.calls_per_turn = reading, least, 3
 
     def request(self, images: list[Any], question: str, board: Board,
@@ -189,15 +198,15 @@ class PairChecker(Agent):
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb011
 class PageByPageController(CoSeeController):
     "Leads a team through the pages, one a step, until an answer holds."
-    def __init__(self, agents: Sequence[Agent], *args: Any, rank: bool = True, prove: bool = True, check: bool = True,
-                 least: float = .5, **kwargs: Any):
+    def __init__(self, agents: Sequence[Agent], *args: Any, check: bool = True, **kwargs: Any):
         super().__init__(agents, *args, **kwargs)
-        self.rank, self.prove, self.check, self.least = rank, prove, check, least
+        self.check = check
 
     def describe(self) -> dict[str, Any]:
         "The controller's settings and team, JSON-ready."
-        return {**super().describe(), 'page_by_page': dict(rank=self.rank, prove=self.prove, check=self.check,
-                                                           least=self.least)}
+        scanner, reader, checker = map(vars, self.agents)
+        own = dict(rank=scanner['rank'], prove=reader['prove'], check=self.check, least=checker['least'])
+        return {**super().describe(), 'page_by_page': own}
 
     def groups(self, step: int, board: Board, hypotheses: Sequence[Hypothesis]) -> Iterator[list[Agent]]:
         "The agents of a step, one after the other; who has nothing to do has no turn."
@@ -229,13 +238,13 @@ class PageByPage(Policy):
         "Rank, read and check within the budget."
         task.look(self.focus, self.k).fit([(DIRECT, DIRECT_TOKENS)])
         client, reading = task.client, Reading()
-        checker = EvidenceChecker(task.images, words_of([Agent('', '', client)]), question=task.question)
+        checker = EvidenceChecker(task.images, getattr(client, 'words', None), question=task.question)
         agents = [PageRanker(client, reading, self.rank), PageReader(client, reading, checker, self.prove),
                   PairChecker(client, reading, self.least)]
         controller = PageByPageController(
             agents, stochastic_rounding(self.max_steps, task.seed), {**task.gen, 'seed': task.seed},
             stop_confidence=2., page_selection=task.focus, snap=task.snap,   # two who agree end it, nobody alone
-            rank=self.rank, prove=self.prove, check=self.check, least=self.least)
+            check=self.check)
         out = outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
         read = out['stopped'] in ('max_steps', 'all pages read')
         return out if out['answer'] or not read else {**out, 'answer': NOT_ANSWERABLE}
