@@ -197,11 +197,7 @@ class WrittenPage(NamedTuple):
 
 _EMPTY = '(no print on this page: a picture, or blank)'
 
-def _describe_gap(rows: list[list[Cell]]) -> list[str]:
-    "What is said of rows that are left out"
-    if not rows: return []
-    begins = ' '.join(map(_cell_text, rows[0]))[:40]
-    return [f'({len(rows)} more lines of this page are left out, from "{begins}" on)']
+_GAP = '…'   # where rows are left out
 
 def _with_page_mark(page: int, rows: list[str]) -> str: return '\n'.join([f'=== Page {page} ===', *rows])
 
@@ -221,14 +217,16 @@ def write_page(
     return _write_rows(rows, _fitting_rows(rows, share, question), page, form, first)
 
 def _write_rows(rows: list[list[Cell]], kept: Sequence[int], page: int, form: Form, first: int) -> WrittenPage:
-    "The rows at some places, and what is said of those between them"
+    "The rows at some places, with a mark where others are left out, and their number"
     texts, lines = list[str](), list[Line]()
     for at, before in zip(kept, [-1, *kept], strict=False):
         text, cells = _write_row(_defuse_row(rows[at]), form, first + len(lines))
-        texts += [*_describe_gap(rows[before + 1:at]), text]
+        texts += [_GAP, text] if at > before + 1 else [text]
         lines += [Line(first + len(lines) + i, page, c) for i, c in enumerate(cells)]
-    texts += _describe_gap(rows[kept[-1] + 1 if kept else 0:])
-    return WrittenPage(_with_page_mark(page, texts), lines, len(rows) - len(kept))
+    left_out = len(rows) - len(kept)
+    if not kept or kept[-1] + 1 < len(rows): texts.append(_GAP)
+    if left_out: texts.append(f'({left_out} more lines of this page are left out, where {_GAP} stands)')
+    return WrittenPage(_with_page_mark(page, texts), lines, left_out)
 
 # %% ../../nbs/text/13_linearization.ipynb #1db30af1
 Wanted = Literal['date', 'amount', 'code', 'company', 'address', '']
