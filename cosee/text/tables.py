@@ -159,13 +159,21 @@ _YEAR = re.compile(r"(?:FY|Q[1-4]\s?)?'?(?:(?:19|20)\d{2}|\d{2})(?:/\d{2,4})?[EA
 
 _PAIR = re.compile(r'\w\s?:\s+\S')   # a label with its value is no head
 
+_AMOUNTS = {'money', 'percent', 'quantity', 'number', 'duration'}
+
+def _holds_labels(grid: list) -> bool:
+    "Are these two columns labels and values, rather than a table of things of one sort?"
+    if len(grid[0]) != 2: return False
+    kinds = {value_kind(r[1]['text']) for r in grid if is_value(r[1])}
+    return len({'amount' if k in _AMOUNTS else k for k in kinds}) >= 2
+
 def _has_header(
     grid: list # rows of cells (spans or None)
 ) -> bool:
     "Is the first row of `grid` a header?"
     if len(grid) < 2: return False
     head, body = grid[0], grid[1:]
-    if any(c is not None and _PAIR.search(c['text']) for c in head): return False
+    if any(c is not None and _PAIR.search(c['text']) for c in head) or _holds_labels(grid): return False
     colons = [c['text'].endswith(':') for c in head if c is not None]
     if any(colons): return all(colons) and not any(c['text'].endswith(':') for c in body[0] if c)
     years = sum(c is not None and bool(_YEAR.fullmatch(c['text'])) for c in head)
