@@ -105,6 +105,23 @@ def scan_of(pages, folder):
     return file, questions
 
 
+def illustrated(pages, folder):
+    "A born-digital handbook with a screenshot on each page, its file and two questions."
+    import pypdfium2 as pdfium
+    from cosee import load_pages
+    _, file, questions = made(pages, folder)
+    shots = [page.crop((0, 0, page.width, page.height // 2)) for page in load_pages(file, dpi=72)[:8]]
+    pdf = pdfium.PdfDocument(file)
+    for i, leaf in enumerate(pdf):
+        shot, shown = shots[i % len(shots)], pdfium.PdfImage.new(pdf)
+        shown.set_bitmap(pdfium.PdfBitmap.from_pil(shot))
+        shown.set_matrix(pdfium.PdfMatrix().scale(shot.width / 2, shot.height / 2).translate(72, 20))
+        leaf.insert_obj(shown)
+        leaf.gen_content()
+    pdf.save(out := file.with_name(f"{file.stem}-illustrated.pdf"))
+    return out, questions
+
+
 def rows(args):
     "All measurements, one after the other."
     with tempfile.TemporaryDirectory() as name:
@@ -117,6 +134,10 @@ def rows(args):
             file, questions = scan_of(pages, folder)
             for row in steps(file, questions, "auto"):
                 yield dict(document="scanned", pages=pages, text_source="auto", **row)
+        for pages in args.illustrated:
+            file, questions = illustrated(pages, folder)
+            for row in steps(file, questions, "auto"):
+                yield dict(document="illustrated", pages=pages, text_source="auto", **row)
         for pages in args.ocr:
             _, file, questions = made(pages, folder)
             for row in steps(file, questions, "ocr", False):
@@ -161,6 +182,7 @@ def main():
     p.add_argument("--json", action="store_true", help="one JSON object a line")
     p.add_argument("--pages", type=int, nargs="*", default=[10, 100, 1000], help="of born-digital documents")
     p.add_argument("--scanned", type=int, nargs="*", default=[10], help="pages of scanned documents")
+    p.add_argument("--illustrated", type=int, nargs="*", default=[100], help="pages of handbooks with screenshots")
     p.add_argument("--ocr", type=int, nargs="*", default=[10], help="pages of documents that are read by OCR alone")
     p.add_argument("--folder", help="PDFs of your own")
     p.add_argument("--limit", type=int, default=40, help="most PDFs of the folder")

@@ -309,7 +309,7 @@ def test_of_a_long_page_the_rows_that_a_question_speaks_of_are_shown():
 
 
 def test_a_page_costs_hardly_more_than_its_budget_where_every_other_line_is_shown():
-    rows = [f"the warranty of part {i} ends in {i} months" if i % 2 else f"part {i} is made of steel" for i in range(99)]
+    rows = [f"the warranty of part {i} ends in {i} months" if i % 2 else f"part {i} is of steel" for i in range(99)]
     text = write_page(layout(typed_page("\n".join(rows))), 1, share=.4, question="When does the warranty end?").text
     assert text.count("…") > 20 and len(text) < .6 * len("\n".join(rows))
 
