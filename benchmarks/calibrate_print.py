@@ -1,4 +1,4 @@
-"""How sure is a llm that reads print, and how sure may it be? Fits the confidence of `TextClient` on real receipts.
+"""How sure is a language model that reads page text, and how sure may it be? Fits `TextClient` on real receipts.
 
     python benchmarks/calibrate_print.py --sroie DIR --gguf small.gguf --gguf large.gguf --limit 16 \\
         --rows rows.jsonl --out benchmarks/results/calibrate_print.json

@@ -16,7 +16,7 @@ not read again, and --summary makes the table of that alone. Results hold number
 
 Columns: `f1` is that of the set's own rules over all fields, `exact` the share of gold values that were found, with an
 interval from drawing whole documents; `tokens` counts prompts and replies whole, `paid` leaves out what the engine had
-in memory; CPU-seconds are those of this process without reading print.
+in memory; CPU-seconds are those of this process without reading page text.
 """
 import argparse
 import hashlib

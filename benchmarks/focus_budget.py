@@ -10,8 +10,8 @@ tokens than a prompt with as many full pages as the index may choose; where even
 may spend more. Answers are compared question by question; intervals are by document.
 
 The tiny model reads documents of small pages. It has learned prompts that say nothing of other pages, so the note that
-tells of them is left out for it, and the letters of these pages stand so far apart that their print is taken from the
-maker. The OCR reader sees the pictures alone: its documents are scans without print.
+tells of them is left out for it, and the letters of these pages stand so far apart that their text is taken from the
+maker. The OCR reader sees the pictures alone: its documents are scans without a text layer.
 """
 import argparse
 import json
@@ -49,7 +49,7 @@ def tiny_client():
 
 
 class KnownPrint(TextExtractor):
-    "The print that the pages of a made document were drawn with."
+    "The text that the pages of a made document were drawn with."
     def __init__(self, doc):
         super().__init__(cache=None)
         self.lines = {n: [] for n in range(1, doc.pages + 1)}
@@ -63,7 +63,7 @@ ROLES = {"tiny": ["detail_reader", "cross_checker"], "ocr": ["scanner", "detail_
 
 
 def small_pages(folder, i, pages, n):
-    "A document of small pages, questions that name no page, and its print."
+    "A document of small pages, questions that name no page, and its text."
     from cosee.datasets.synthetic.small import small_document
     doc = small_document(f"focus-{SEED}-{i}", pages, n_questions=2 * n, repeats=0., unanswerable=0.)
     plain = [q for q in doc.questions if not q["asked_page"]]
@@ -72,7 +72,7 @@ def small_pages(folder, i, pages, n):
 
 
 def scans(folder, i, pages, n):
-    "A scan of a report, questions about its parts, and the reader of its print."
+    "A scan of a report, questions about its parts, and the reader of its text."
     from cosee.datasets.synthetic.long import long_document, scan_pdf
     doc, file = long_document(f"focus-{SEED}-{i}", pages, n_questions=n), folder / f"scan-{i}.pdf"
     file.write_bytes(scan_pdf(doc, 110, noise=.01))

@@ -40,7 +40,7 @@ WORDS = b'\0\0\0\0', b'\xff\xff\xff\xff', b'\x7f\xff\xff\xff', b'\xff\xff\xff\x7
 
 
 def sheet(seed: int, size=(420, 560)):
-    "A picture of a page with a few lines of print"
+    "A picture of a page with a few lines of text"
     from PIL import Image, ImageDraw, ImageFont
     im = Image.new('RGB', size, 'white')
     draw, font = ImageDraw.Draw(im), ImageFont.load_default(20)

@@ -147,7 +147,7 @@ def engines(shares=()) -> dict:
 
 
 def read_plainly(engine, image) -> dict:
-    "A page of print from the engine as it comes"
+    "A page of text from the engine as it comes"
     import numpy as np
     from cosee.text.ocr import _blank_solids, _print_page
     return _print_page(engine(_blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1]), image.size)

@@ -5,7 +5,7 @@
 `--mmlong` is a folder with PDFs of MMLongBench-Doc and samples_v2.json (corrected answers and evidence pages),
 `--finance` one with filings of FinanceBench and financebench_open_source.jsonl; questions about files that are not
 there, or without an evidence page in the file, are left out. `any` is the share of questions with an evidence page
-among the first k, `all` of those with all of them; intervals come from drawing whole documents. Print comes from
+among the first k, `all` of those with all of them; intervals come from drawing whole documents. Page text comes from
 `TextExtractor`, or from `--lines`, a folder with NAME.pdf.json: {"pages": [[[text, [left, top, right, bottom]], ...]],
 "toc": [[title, level, page], ...]}. With `--checkpoint` each document's rows are kept as soon as they are there, and a
 run that was stopped goes on with the next one. The results hold numbers and checksums, no text of a document.

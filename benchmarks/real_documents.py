@@ -17,7 +17,7 @@ not asked again. Results hold numbers and checksums, no text of a document.
 Columns: `score` is the official one of the set, with an interval from drawing whole documents; `box` is the share of
 boxes that overlap the words of the gold answer by half or more (IoU), among answerable questions whose gold answer is
 printed on a page of evidence; `sure` and `ece` speak of answers that came with a confidence. CPU-seconds are those of
-this process without reading print, which is timed by itself; tokens are of prompts, without what was cached.
+this process without reading page text, which is timed by itself; tokens are of prompts, without what was cached.
 """
 import argparse
 import hashlib

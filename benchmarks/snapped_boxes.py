@@ -1,16 +1,16 @@
-"""Evidence on print: how well do boxes of answers lie on the words that say them, before and after?
+"""Evidence on page text: how well do boxes of answers lie on the words that say them, before and after?
 
     python benchmarks/snapped_boxes.py --json
     python benchmarks/snapped_boxes.py --made 27 --small 24 --ocr 4 --out benchmarks/results/snapped_boxes.json --json
 
 Documents are made, so that the place of every value is known. `scripted` are episodes of a client that copies the
 answer as it is printed and points at its words, shifted both ways by up to a twentieth of the page; `absent` are the
-same with a digit of the answer changed, or its letters turned round, so that no print of the page says it; `scanned`
+same with a digit of the answer changed, or its letters turned round, so that no text of the page says it; `scanned`
 are those of `scripted` on pictures of pages, read by OCR because that is asked for; `tiny` is the model of the
 package, one cross-checker a question, on pages of its own kind. `own` is the mean intersection over union of the
 model's box with the words of the answer, `snapped` that of the evidence, `lines` that of its lines with the line of
-the words, `found` the share of evidence that print says, `worse` the share whose box lies less well than the model's
-own, and `moved` the share whose box is another one than the model's. `seconds` are those of the processor for a
+the words, `found` the share of evidence that the page says, `worse` the share whose box lies less well than the
+model's own, and `moved` the share whose box is another one than the model's. `seconds` are CPU time for a
 question's evidence, `cold` the first in a document.
 """
 import argparse
@@ -35,7 +35,7 @@ def shifted(box, rng, most=.05):
 
 
 def changed(answer, said, rng):
-    "An answer that no print of a page says: another digit, or where it has none its letters backwards"
+    "An answer that no text of a page says: another digit, or where it has none its letters backwards"
     from cosee.utils.text import letters_of
     digits = [i for i, c in enumerate(answer) if c.isdigit()]
     for _ in range(50 if digits else 0):

@@ -1,4 +1,4 @@
-"A client for tests of many documents: the number that it reads is the colour of a page; no print is read."
+"A client for tests of many documents: the number that it reads is the colour of a page; no text is read."
 from cosee.models.client import Reply, VLMClient
 from cosee.models.usage import Usage
 from cosee.models.registry import register_client

@@ -1,4 +1,4 @@
-"""Small pages of print with questions whose kind is easily mistaken: words of one kind stand in a question of another.
+"""Small pages of text with questions whose kind is easily mistaken: words of one kind stand in a question of another.
 
 `BLIND` was written before any of its questions was asked of the reader, and is kept as it was written. Its misses were
 then looked at while the reader was changed, so it guards what was mended and no longer measures unseen questions.

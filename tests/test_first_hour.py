@@ -32,7 +32,7 @@ def start(folder, *argv, code=SHELL):
 
 
 def written(path, pages):
-    "A PDF whose pages hold lines of print, as text"
+    "A PDF whose pages hold lines of text"
     from reportlab.pdfgen import canvas
     drawn = canvas.Canvas(str(path), pagesize=(595, 842), invariant=1)
     for lines in pages:

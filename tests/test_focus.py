@@ -140,7 +140,7 @@ def test_a_page_that_cannot_be_drawn_is_told_and_the_rest_is_answered():
 # --- tools ---
 
 class Print:
-    "A reader of print that knows the print of a page by its colour; it reads handles and images"
+    "A text extractor that knows the text of a page by its colour; it reads handles and images"
     def read(self, items, **settings):
         return [dict(size=[1, 1], skew=0., lines=[dict(text="Moss Ltd", bbox=[.1, .2, .3, .25])]
                      if im.getpixel((0, 0))[0] == 56 else []) for im in items]

@@ -24,7 +24,7 @@ from cosee.pages import open_image
 from asking import chat_many, raw
 
 pytest.importorskip("xllamacpp")
-TEXTS = [{"type": "text", "text": "Some lines of print."}, {"type": "text", "text": "Reply."}]
+TEXTS = [{"type": "text", "text": "Some lines of text."}, {"type": "text", "text": "Reply."}]
 SAY = [{"role": "user", "content": TEXTS}]
 SCHEMA = {"type": "object", "properties": {"line": {"type": "integer", "minimum": 3, "maximum": 1207},
                                            "answer": {"type": "string", "minLength": 1, "maxLength": 12}},

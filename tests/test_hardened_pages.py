@@ -246,7 +246,7 @@ def test_questions_are_bounded(tmp_path):
 
 
 def printed(size, height, step, line):
-    "A picture with a line of print every `step` pixels"
+    "A picture with a line of text every `step` pixels"
     im = Image.new("RGB", size, "white")
     draw, font = ImageDraw.Draw(im), ImageFont.load_default(height)
     for i, y in enumerate(range(4, size[1] - height, step)): draw.text((4, y), line(i), 0, font)

@@ -1,4 +1,4 @@
-"""Guards for the embedded default: what print says, what the reader copies, that replies stay within the schema."""
+"""The embedded default: what page text says, what the reader copies, that replies stay within the schema."""
 import json, os, subprocess, sys, warnings
 from fnmatch import fnmatch
 from pathlib import Path
@@ -162,7 +162,7 @@ def test_unwritable_cache_is_no_error(tmp_path):
 
 
 def test_real_pages(tmp_path):
-    "One page read for real: print, a tick, the disk cache, and no second reading"
+    "One page read for real: text, a tick, the disk cache, and no second reading"
     doc = clinic_form()
     reader = TextExtractor(cache=tmp_path, max_side=1200)
     page, = reader.read(doc['pages'])

@@ -1,5 +1,5 @@
-"""One transcriber and one visual retriever behind every door: the same options, the same errors, one model for many
-documents, and a bill for what the reading of pages cost."""
+"""One transcriber and one visual retriever wherever it is asked for: the same options, the same errors, one model
+for many documents, and a bill for what the reading of pages cost."""
 import asyncio
 import json
 import os
@@ -14,8 +14,7 @@ from PIL import Image
 
 import fake_servers as fake
 from conftest import ROOT
-from cosee.cli import options
-from cosee.cli.entry import COMMANDS
+from cosee.cli import entry, options
 from cosee.runs.table import Run
 
 pytestmark = pytest.mark.slow
@@ -24,7 +23,7 @@ BILL = """<doctag><title><loc_50><loc_40><loc_250><loc_60>Invoice 2041</title>
 <text><loc_50><loc_200><loc_140><loc_210>Total: 43.50</text></doctag>"""
 START = "import sys; from cosee.cli.start import main; sys.exit(main())"
 QUICK = dict(agents=["detail_reader"], max_steps=1)
-DOORS = "ask", "extract", "run", "serve", "app", "mcp"
+COMMANDS = "ask", "extract", "run", "serve", "app", "mcp"
 COSTS = "text_tokens", "image_tokens", "completion_tokens"
 
 
@@ -48,7 +47,7 @@ def writer(**kw): return fake.FakeServer("openai", answer=lambda body: BILL, **k
 def reader_of(server): return "--transcriber-url", server.base_url, "--transcriber-model", "granite-docling-258M"
 
 
-# --- the same words at every door ---
+# --- the same words everywhere ---
 
 READING = {"--text-source", "--transcriber", "--transcriber-path", "--transcriber-model", "--transcriber-url",
            "--transcriber-family", "--page-tokens", "--visual", "--no-cache"}
@@ -56,18 +55,18 @@ READING = {"--text-source", "--transcriber", "--transcriber-path", "--transcribe
 
 def options_of(command):
     "Option -> its help and its metavar."
-    known = options.parameters(options.options_of(COMMANDS[command].load()))
+    known = options.parameters(options.options_of(entry.COMMANDS[command].load()))
     return {name: (p.help, p.metavar) for p in known for name in p.names}
 
 
-@pytest.mark.parametrize("command", DOORS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_door_takes_the_same_options(command):
     usual, mine = options_of("ask"), options_of(command)
     assert {k: mine[k] for k in READING} == {k: usual[k] for k in READING}
 
 
 def argv_of(command, sheets, tmp_path):
-    "A door with what it cannot do without."
+    "A command with what it cannot do without."
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "object", "properties": {"total": {"type": "number"}}}')
     (tmp_path / "q.csv").write_text("file,question,answer\nsheets/a.png,What is the total?,43.50\n")
@@ -78,7 +77,7 @@ def argv_of(command, sheets, tmp_path):
                 serve=["serve", *store], app=["app", *store, "--no-browser"], mcp=["mcp", sheets, *store])[command]
 
 
-@pytest.mark.parametrize("command", DOORS)
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("argv, why", [
     (["--text-source", "model"], "--text-source model needs --transcriber, the client that writes pages down"),
     (["--text-source", "ocr", "--transcriber", "openai"], "--transcriber is for --text-source model or image_and"),
@@ -102,7 +101,7 @@ def test_every_door_refuses_a_retriever_in_one_line(run, command, sheets, tmp_pa
 
 @contextmanager
 def serving(said, command, *argv):
-    "A door of a process of its own: its address; what it says is written into a file."
+    "A server in a process of its own: its address; what it says is written into a file."
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-c", START, command, *map(str, argv), "--json"]
     with open(said, "w") as err, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=err, env=env) as server:
@@ -129,7 +128,7 @@ def test_a_server_reads_many_documents_by_one_reader_and_tells_what_it_cost(shee
             parts = [dict(type="file", file=dict(file_id=b["id"])), dict(type="text", text="What is the total?")]
             asked = dict(model="cosee/direct", messages=[dict(role="user", content=parts)])
             chat = http.post("/v1/chat/completions", json=asked).json()
-        assert len(server.requests) == 2   # a page each, for questions, print and all
+        assert len(server.requests) == 2   # a page each, for questions, page text and all
     assert about == {"text_source": "model", "transcriber": "openai.granite-docling-258M", "visual": ""}
     assert "pages are written down by openai.granite-docling-258M, each once" in (tmp_path / "said").read_text()
     assert first["answer"] == second["answer"] == "43.50" and lines[1]["text"] == "Total: 43.50"
@@ -250,7 +249,7 @@ def test_a_server_finds_pages_by_their_looks_and_keeps_its_folders_to_itself(ret
         assert http.get("/api").json()["reading"] == {"text_source": "text", "transcriber": "", "visual": "colpali"}
         document = http.post("/api/documents", json=dict(path="long.tiff")).json()
         found = http.get(f"/api/documents/{document['id']}/find", params=dict(q="What is the total?", k=3)).json()
-        assert len({hit["score"] for hit in found}) == 3   # by print alone, which there is none of, all are the same
+        assert len({hit["score"] for hit in found}) == 3   # there is no page text: all are the same
         best = {hit["page"] for hit in found}
         for more in (dict(), dict(max_tokens=1_000_000), dict(method="direct")):
             asked = dict(question="What is the total?", settings=dict(QUICK, focus="top", k=3, **more), wait=100)

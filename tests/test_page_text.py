@@ -380,7 +380,7 @@ def texts(page): return [line["text"] for line in page["lines"]]
 
 
 def picture(text, ink, ground, mode, size=(600, 120)):
-    "A picture with a line of print"
+    "A picture with a line of text"
     im = Image.new(mode, size, ground)
     ImageDraw.Draw(im).text((30, 30), text, fill=ink, font=ImageFont.load_default(44))
     return im
@@ -412,7 +412,7 @@ def test_pixels_of_a_fax_are_made_square(tmp_path):
 
 
 class Sheet:
-    "A PDF of one page by reportlab; lines of print 40 points apart"
+    "A PDF of one page by reportlab; lines of text 40 points apart"
     def __init__(self, path):
         from reportlab.pdfgen.canvas import Canvas
         self.path, self.canvas = path, Canvas(str(path), pagesize=(400, 300))
@@ -423,7 +423,7 @@ class Sheet:
         return self
 
     def box(self, n, colour, inset=0., **kw):
-        "A box over the print of row `n`, which is smaller by `inset` points"
+        "A box over the text of row `n`, which is smaller by `inset` points"
         from reportlab.lib.colors import HexColor
         self.canvas.setFillColor(HexColor(colour))
         wide = self.canvas.stringWidth("Salary 81,450 EUR", "Helvetica", 12)

@@ -1,4 +1,4 @@
-"""Evidence on print: where the words of an answer stand, how well boxes lie on them, and that nothing else changes."""
+"""Evidence on page text: where the words of an answer stand, how well boxes lie on them, and what must not change."""
 import importlib.util
 import json
 import random

@@ -1,4 +1,4 @@
-"""Minds that read text alone: what they are shown, where they point, and that every box is one of print."""
+"""Models that read text alone: what they are shown, where they point, and that every box lies on page text."""
 import json
 import math
 from dataclasses import replace
@@ -161,7 +161,7 @@ def random_mind(tmp_path_factory):
     pytest.importorskip("xllamacpp")
     from cosee.models.gguf_client import GgufClient
     from cosee.models.testing import random_gguf
-    return GgufClient(random_gguf(tmp_path_factory.mktemp("mind") / "tiny.gguf"), threads=1)
+    return GgufClient(random_gguf(tmp_path_factory.mktemp("model") / "tiny.gguf"), threads=1)
 
 
 @pytest.mark.slow

@@ -1,5 +1,5 @@
-"""Print and minds from every door: the command line, files of backends, runs and Python; what cannot be used is one
-clear line before any work."""
+"""Page text and text models from everywhere: the command line, files of backends, runs and Python; what cannot be used
+is one clear line before any work."""
 import hashlib
 import json
 import re
@@ -125,7 +125,7 @@ def test_a_file_in_the_file_of_backends(run, tmp_path):
 def test_a_run_on_a_file(run, tmp_path):
     pytest.importorskip("xllamacpp")
     llm = random_gguf(tmp_path / "tiny.gguf")
-    config = {"name": "minds", "dataset": {"name": "made", "limit": 2,
+    config = {"name": "text_models", "dataset": {"name": "made", "limit": 2,
                                            "options": {"kinds": ["letter"], "per_doc": 2, "dpi": 40}},
               "methods": ["direct", {"type": "single_board", "max_steps": 1}], "gen": {"max_new_tokens": 60}}
     (tmp_path / "run.yaml").write_text(json.dumps(config))
@@ -173,7 +173,7 @@ def says(first, team=FOUND):
 
 
 def asked_plainly(run, first, *argv, question="Which subtotal does the firm charge?"):
-    """Result, calls (True: plain ones) and progress of a question to a model that reads print, with the usual team.
+    """Result, calls (True: plain ones) and progress of a question to a model that reads text, with the usual team.
     The rule-based reader knows the answer, and is not sure enough to give it alone."""
     with fake.FakeServer("openai", answer=says(first)) as server:
         code, out, err = run("ask", INVOICE, "-q", question, "--client", "text", "--base-url",
@@ -294,7 +294,7 @@ def test_a_first_call_and_a_plan_exclude_each_other(run, argv, words):
     assert code == 2 and words in err and "--method" in err
 
 
-# --- print beside pixels, and instead of them ---
+# --- page text beside pictures, and instead of them ---
 
 def test_print_beside_the_image(run):
     said = json.dumps(dict(json.loads(FOUND), view={"page": 1, "bbox_2d": [700, 500, 900, 560]}))
@@ -487,7 +487,7 @@ REPORT = "\n".join(f"Item {i}: the quantity is {i * 7} and the price {i * 11}.00
 
 
 class Typed:
-    "A reader of pages that gives all of them the same print, and counts how often it is asked."
+    "A reader of pages that gives all of them the same text, and counts how often it is asked."
     text_source = "text"
     page, sizes = typed_page(REPORT), []
 
@@ -497,7 +497,7 @@ class Typed:
 
 
 def counted(words, **options):
-    "A llm that says one thing, behind print."
+    "A language model that says one thing, behind page text."
     return TextClient(ScriptedClient(["Answer: 7"], cycle=True), words=words, **options)
 
 
@@ -524,9 +524,11 @@ def test_beside_images_print_is_taken_away_first():
     assert task.price("Answer.") <= 1200
 
 
-def test_every_policy_is_offered_by_every_door():
-    from cosee.cli.ask import Method
+def test_the_command_takes_every_policy_and_the_app_offers_what_the_server_runs():
+    from cosee.app.server import offered_methods
     from cosee.cascade import POLICIES
-    page = (ROOT / "cosee/app/assets/forms.mjs").read_text()
-    offered = page.split("method: {")[1].split("}")[0]
-    assert get_args(Method) == POLICIES and sorted(POLICIES) == sorted(re.findall(r"(\w+): '", offered))
+    from cosee.cli.ask import Method
+    from cosee.server.answering import method_names
+    offered = {m.name: m.about for m in offered_methods()}
+    assert get_args(Method) == POLICIES and {*POLICIES} <= {*method_names()}
+    assert {*offered} <= {*method_names()} and all(offered.values())

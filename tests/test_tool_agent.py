@@ -17,7 +17,7 @@ from cosee.tools.agent import ToolAgent, turn_schema, with_tools
 
 
 class Words:
-    "A reader of print that knows what stands where, by the size of the picture."
+    "A text extractor that knows what stands where, by the size of the picture."
     def __init__(self, lines): self.lines, self.read_sizes = lines, []
     def read(self, images):
         self.read_sizes += [im.size for im in images]

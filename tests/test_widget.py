@@ -77,7 +77,7 @@ def slow_reader(monkeypatch):
 
 
 def told_of(pages):
-    "What a widget says while an episode by print is followed, and what the front end was given"
+    "What a widget says while an episode over page text is followed, and what the front end was given"
     said, sent = [], []
     controller = CoSeeController(team(OcrClient(words=TextExtractor(cache=None))), max_steps=1,
                                  page_selection="auto")

@@ -1,10 +1,10 @@
-"""Readers of pages that hand out print which was typed, so that a test says what stands on a page."""
+"""Text extractors that return text which was typed, so that a test says what stands on a page."""
 from cosee.text.ocr import TextExtractor
 from cosee.text.layout import typed_page
 
 
 class InOrder(TextExtractor):
-    "Hands out the same pages of print for whatever images it is given, the first for the first."
+    "Returns the same page texts for whatever images it is given, the first for the first."
 
     def __init__(self, pages):
         super().__init__()
@@ -14,7 +14,7 @@ class InOrder(TextExtractor):
 
 
 class ByWidth:
-    "Knows pages of print by the width of their image (`w100=...`), and counts how often it is asked."
+    "Knows page texts by the width of their image (`w100=...`), and counts how often it is asked."
     text_source = "auto"
 
     def __init__(self, **pages): self.pages, self.asked = {int(k[1:]): v for k, v in pages.items()}, 0

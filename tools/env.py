@@ -1,8 +1,8 @@
 """Make .venv with CoSee and what it needs; do nothing when it is there and up to date.
 
 Runs on a bare Python (only the standard library). Called by the Makefile: `python3 tools/env.py core` installs what
-the demo, the reader of print, runs and the viewer need; `python3 tools/env.py book` adds what most notebooks use, and
-`python3 tools/env.py` all that tests and notebooks use.
+the demo, the reader of page text, runs and the viewer need; `python3 tools/env.py book` adds what most notebooks use,
+and `python3 tools/env.py` all that tests and notebooks use.
 """
 import hashlib
 import json

@@ -3,7 +3,7 @@
     python tests/golden/calls.py          compare with calls.jsonl
     python tests/golden/calls.py --write  write it anew, where a prompt changes on purpose: say why in the commit
 
-Requests leave through the real SDKs, the real processor and the real engine's door; replies are made up from the
+Requests leave through the real SDKs, the real processor and the real engine; replies are made up from the
 schema of each request. A picture is recorded by its size: each page has its own. Of the reader that asks no model,
 what comes back is recorded.
 """

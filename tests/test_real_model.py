@@ -1,9 +1,9 @@
 """Twenty episodes of a real language model on small pages, where COSEE_GGUF names its file:
 
-    COSEE_GGUF=qwen2.5-coder-0.5b-instruct-q4_k_m.gguf pytest tests/test_real_mind.py
+    COSEE_GGUF=qwen2.5-coder-0.5b-instruct-q4_k_m.gguf pytest tests/test_real_model.py
 
-What must hold whichever model it is: every action is valid, every box lies on print, what was computed is not computed
-again. How many answers are right depends on the model; the floor only tells a model that reads from noise.
+What must hold whichever model it is: every action is valid, every box lies on page text, what was computed is not
+computed again. How many answers are right depends on the model; the floor only tells a model that reads from noise.
 """
 import os
 from pathlib import Path
