@@ -2,7 +2,6 @@
 is one clear line before any work."""
 import hashlib
 import json
-import re
 import struct
 import warnings
 from typing import get_args
