@@ -45,7 +45,7 @@ RENAMED = dict(   # a command that is none any more -> what to type
     replay='cosee report RUN --episode SAMPLE',
     export='cosee report RUN -o answers.csv', submit='cosee report RUN --format submission --method M',
     merge='cosee report DIR --format records -o FOLDER', pack='cosee report RUN... -o FILE.pack',
-    study='cosee report RUN...', tiny='python examples/tiny_qwen3vl/train.py OUT')
+    study='cosee report RUN...', fetch='cosee models fetch NAME', tiny='python examples/tiny_qwen3vl/train.py OUT')
 
 # %% ../../nbs/cli/05_entry.ipynb #a5828fa4
 def _load_command(name: str, entry: Entry) -> Any:
