@@ -130,7 +130,8 @@ class PageReader(Agent):
         if not answer or abstains(answer):
             return Action(action='INSPECT', content=f'Page {number} does not answer it.', tags=[], view=here)
         place = self.checker.find(answer, [number])
-        if place: here = View(page=number, bbox=place.bbox)
+        bbox = place.bbox if place else said.get('bbox') if said['page'] == number else None
+        if bbox: here = View(page=number, bbox=bbox)
         elif self.prove and not self.checker.check(answer, number):
             told = f'{one_line(answer, 80)!r} was read, but it is not printed on page {number}.'
             return Action(action='INSPECT', content=told, tags=[], view=here)
