@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../nbs/02_agents.ipynb #c4dc7f31
-def _plain_answer(
+def _read_plain_answer(
     text: str          # a reply that holds no action
 ) -> Optional[Action]: # None where it gives no answer either
     "The answer of a reply in plain words, as a proposal without a box."
@@ -66,7 +66,7 @@ DEFAULT_GEN: dict[str, Any] = dict(max_new_tokens=320, temperature=0.0, presence
 
 TOO_SHORT = 'max_new_tokens ended the reply before it was an action: give it more, an action takes some 150'
 
-def _told_of(board: Board, limits: dict[str, int]) -> BoardView:
+def _describe_board(board: Board, limits: dict[str, int]) -> BoardView:
     "What a prompt tells of a Board; one with a `to_text` of its own is taken at its word"
     if getattr(type(board), 'to_text', None) is Board.to_text: return board.view(**limits)
     return BoardView(board.to_text(**limits), tuple(board.list_cells()))
@@ -104,7 +104,7 @@ class Agent:
         gen_kwargs: Optional[dict[str, Any]] = None # settings over the agent's own
     ) -> Request:
         "What `act` asks."
-        view = _told_of(board, self.board_kwargs)
+        view = _describe_board(board, self.board_kwargs)
         by_hand = f'\n{_BY_HAND}' if any(c['author'] == USER for c in view.cells) else ''
         return page_request(images, question, view.text, self.role_prompt + by_hand, task='act', notes=view.cells,
                             duty=self.brief and self.brief + by_hand, actions=tuple(self.actions),
@@ -115,7 +115,7 @@ class Agent:
         "The action in a reply, or the answer that it gives in plain words; INVALID if there is neither."
         found = parse_reply(text)
         if 'HYPOTHESIZE' not in self.actions or found.error not in (NO_OBJECT, NO_ACTION): return found.action
-        return _plain_answer(text) or found.action
+        return _read_plain_answer(text) or found.action
 
     def read(self, reply: Reply) -> Action:
         "The action of a reply: its value, where the client gives one, or what its text says."

@@ -102,15 +102,15 @@ def cell_page(
     "The page of a note; 0 for one on the whole document."
     return cell['view']['page'] if has_page(cell['view']) else 0
 
-def _where(cell: Cell) -> str:
+def _describe_place(cell: Cell) -> str:
     "Page and box as text"
     box, page = cell['view'].get('bbox'), str(cell_page(cell) or WHOLE_DOCUMENT)
     if box is None: return page
     if unit_bbox(cell['view']) is None: return f"{page} {' '.join(f'{v:.0f}' for v in box)} px"
     return f"{page} {' '.join(f'{v:.2f}' for v in box)}"
 
-def _row(c: Cell) -> tuple[object, ...]:
-    return f"#{c['id']}", c['step'], c['author'], _where(c), ', '.join(c['tags']), one_line(c['content'], 400)
+def _make_row(c: Cell) -> tuple[object, ...]:
+    return f"#{c['id']}", c['step'], c['author'], _describe_place(c), ', '.join(c['tags']), one_line(c['content'], 400)
 
 # %% ../nbs/01_board.ipynb #757a81bb
 class Board:
@@ -203,15 +203,15 @@ class Board:
         max_total_chars: int = 2000   # most characters of the summary
     ) -> BoardView:
         "What a prompt tells of the Board; the same Board gives the same."
-        pages = _by_page(sorted(self._cells, key=_age)).values()
+        pages = _group_by_page(sorted(self._cells, key=_age)).values()
         newest = (cells[max(0, len(cells) - max(0, max_cells_per_page)):] for cells in pages)
         kept = sorted((c for cells in newest for c in cells), key=_age)
-        if len(_render(kept)) <= max_total_chars: return _view(kept)
+        if len(_render(kept)) <= max_total_chars: return _write_cells(kept)
         def fits(drop: int) -> bool: return len(_render(kept[drop:])) <= max_total_chars
         shown = kept[bisect_left(range(len(kept)), True, key=fits):]
-        if shown: return _view(shown)
+        if shown: return _write_cells(shown)
         room = max_total_chars - len(_render(kept[-1:], 1)) + 1   # for the newest note, cut if need be
-        return _view(kept[-1:], room) if room > 0 else BoardView('', ())
+        return _write_cells(kept[-1:], room) if room > 0 else BoardView('', ())
 
     def to_text(self, max_cells_per_page: int = 8, max_total_chars: int = 2000) -> str:
         "The summary of `view` alone; '' for an empty Board."
@@ -268,9 +268,9 @@ class Board:
         return cls.from_dict(json.loads(text))
 
     def _repr_html_(self) -> str:
-        return html_table(('cell', 'step', 'author', 'page and box', 'tags', 'note'), map(_row, self._cells))
+        return html_table(('cell', 'step', 'author', 'page and box', 'tags', 'note'), map(_make_row, self._cells))
 
-def _by_page(cells: Iterable[Cell]) -> dict[int, list[Cell]]:
+def _group_by_page(cells: Iterable[Cell]) -> dict[int, list[Cell]]:
     "Page -> its cells, in their order; 0 -> those on the whole document"
     pages: dict[int, list[Cell]] = {}
     for cell in cells: pages.setdefault(cell_page(cell), []).append(cell)
@@ -294,7 +294,7 @@ def cell_line(
 
 def _render(cells: list[Cell], limit: Optional[int] = None) -> str:
     "Cells as text, a block for each page"
-    blocks = sorted(_by_page(cells).items())
+    blocks = sorted(_group_by_page(cells).items())
     return '\n\n'.join('\n'.join([f'[Page {page}]' if page else f'[{WHOLE_DOCUMENT.capitalize()}]',
                                    *(cell_line(c, limit) for c in own)]) for page, own in blocks)
 
@@ -303,9 +303,9 @@ class BoardView(NamedTuple):
     text: str                # '' where nothing is told
     cells: tuple[Cell, ...]  # copies, in the order of the summary
 
-def _view(cells: list[Cell], limit: Optional[int] = None) -> BoardView:
+def _write_cells(cells: list[Cell], limit: Optional[int] = None) -> BoardView:
     "What a prompt tells of some cells"
-    ordered = [c for _, own in sorted(_by_page(cells).items()) for c in own]
+    ordered = [c for _, own in sorted(_group_by_page(cells).items()) for c in own]
     told = tuple(Cell(**{**c, 'author': _name(c['author']), 'content': one_line(c['content'], limit)})
                  for c in ordered)
     return BoardView(_render(cells, limit), told)

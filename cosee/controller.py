@@ -157,9 +157,9 @@ class CoSeeController:
             return None
         target = action.get('target_cell_id')
         refs = list(dict.fromkeys(([target] if target else []) + action.get('supporting_cells', [])))
-        content, tags = _note(action)
+        content, tags = _write_note(action)
         tags = list(dict.fromkeys(tags + action.get('tags', [])))
-        view = _view(board, action, refs)
+        view = _choose_view(board, action, refs)
         try: return board.add_cell(view, content, tags, author, step, refs)
         except ValueError as e:
             _log.warning('step %s, %s: written without its box: %s', step, author, one_line(str(e), 300))
@@ -181,7 +181,7 @@ class CoSeeController:
         "Why an episode ends here."
         live = standing(hypotheses, board)
         if any(stated_confidence(h) >= self.stop_confidence for h in live): return 'confidence'
-        if max(_votes(live).values(), default=0) >= self.agreement: return 'agreement'
+        if max(_count_votes(live).values(), default=0) >= self.agreement: return 'agreement'
         return 'max_steps' if step >= self.max_steps else None
 
     def ranked(self,
@@ -191,7 +191,7 @@ class CoSeeController:
         "Hypotheses as they are decided upon; a team with another rule has its own."
         found = rank_hypotheses(hypotheses, board)
         if self.decided is None or any(h.get('author') == USER for h in hypotheses): return found
-        refused, cell, sure = _rejected_answers(hypotheses, board), self.decided['cell'], self.decided['confidence']
+        refused, cell, sure = _list_rejected(hypotheses, board), self.decided['cell'], self.decided['confidence']
         won = [h for h in hypotheses if h.get('cell') == cell and proposal_key(h) not in refused]
         return [*({**h, 'confidence': sure} for h in won), *found]
 
@@ -215,7 +215,7 @@ class CoSeeController:
     def describe(self) -> dict[str, Any]:
         "The controller's settings and team, JSON-ready."
         agents = [dict(name=a.name, role=type(a).__name__, role_prompt=a.role_prompt, actions=list(a.actions),
-                       gen=a.gen_defaults, client=_client_name(a.qwen_client)) for a in self.agents]
+                       gen=a.gen_defaults, client=_name_client(a.qwen_client)) for a in self.agents]
         choice = self.page_selection if isinstance(self.page_selection, (str, dict)) else repr(self.page_selection)
         return dict(agents=agents, max_steps=self.max_steps, order=self.order, stop_confidence=self.stop_confidence,
                     agreement=self.agreement, error_cells=self.error_cells, default_gen_kwargs=self.default_gen_kwargs,
@@ -239,14 +239,14 @@ class CoSeeController:
         before = state._go_on(earlier)
         try:
             for step in range(1, self.max_steps + 1):
-                state._step(before + step, gen_of)
+                state._take_step(before + step, gen_of)
                 state.tell('step', dict(step=before + step, cells=len(state.board), hypotheses=len(state.proposals)))
-                if self.should_stop(step, new := state._since(before), state.board):
+                if self.should_stop(step, new := state._list_since(before), state.board):
                     stopped = self.stop_reason(step, new, state.board) or 'should_stop'
                     break
         except BudgetExceeded as e: stopped = f'budget: {e}'
         except _Hopeless as e: stopped = f'{MODEL_FAILED}{e}'
-        episode = state._outcome(stopped)
+        episode = state._make_outcome(stopped)
         state.tell('end', episode)
         return episode
 
@@ -254,18 +254,18 @@ class CoSeeController:
 _log = logging.getLogger('cosee.controller')
 _log.addHandler(logging.NullHandler())   # whoever wants to read it says so
 
-def _cells(board: Board, ids: Iterable[int]) -> list[Cell]:
+def _find_cells(board: Board, ids: Iterable[int]) -> list[Cell]:
     "Those of the cells that are on the Board"
     found = map(board.get_cell, ids)
     return [cell for cell in found if cell is not None]
 
-def _view(board: Board, action: Action, refs: list[int]) -> View:
+def _choose_view(board: Board, action: Action, refs: list[int]) -> View:
     "The action's own view, or the page of what it refers to, or the whole document"
     if 'view' in action: return action['view']
-    pages = [cell['view']['page'] for cell in _cells(board, refs) if has_page(cell['view'])]
+    pages = [cell['view']['page'] for cell in _find_cells(board, refs) if has_page(cell['view'])]
     return {'page': pages[0]} if pages else whole_document()
 
-def _note(action: Action) -> tuple[str, list[str]]:
+def _write_note(action: Action) -> tuple[str, list[str]]:
     "Content and tags of the cell that an action becomes"
     kind, text, answer = action['action'], action['content'], action.get('answer')
     target = action.get('target_cell_id')
@@ -289,12 +289,12 @@ def stated_confidence(
     try: return read_confidence(hypothesis.get('confidence'))
     except ValueError: return .5
 
-def _votes(hypotheses: Iterable[Hypothesis]) -> Counter[str]:
+def _count_votes(hypotheses: Iterable[Hypothesis]) -> Counter[str]:
     "Answer key -> number of different authors; a hypothesis without an author counts for itself"
     return Counter(key for key, _ in {(proposal_key(h), h.get('author', i)) for i, h in enumerate(hypotheses)})
 
 # %% ../nbs/03_controller.ipynb #9f454285
-def _rejected_answers(hypotheses: Iterable[Hypothesis], board: Board) -> set[str]:
+def _list_rejected(hypotheses: Iterable[Hypothesis], board: Board) -> set[str]:
     "Answers that the person who asks has corrected"
     mine = {c['id'] for c in board.get_cells(author=USER)}
     told = {old for old, new in board.corrections() if new in mine} if mine else set[int]()
@@ -306,7 +306,7 @@ def standing(
 ) -> list[Hypothesis]:
     "Hypotheses that nobody corrected, their author included, and that the person who asks has not refused."
     hypotheses, fallen = list(hypotheses), {old for old, _ in board.corrections()}
-    refused = _rejected_answers(hypotheses, board)
+    refused = _list_rejected(hypotheses, board)
     return [h for h in hypotheses if h.get('cell') not in fallen
             and (proposal_key(h) not in refused or h.get('author') == USER)]
 
@@ -317,13 +317,13 @@ def rank_hypotheses(
 ) -> list[Hypothesis]:                # best first
     "Hypotheses by confidence, votes and supporting cells."
     live = standing(hypotheses, board) or list(hypotheses)
-    votes = _votes(live)
+    votes = _count_votes(live)
     def rank(h: Hypothesis) -> tuple[float, int, int]:
         return -round(stated_confidence(h), 3), -votes[proposal_key(h)], -len(h.get('supporting_cells') or [])
     return sorted(live, key=rank)
 
 # %% ../nbs/03_controller.ipynb #e69574fb
-def _evidence(view: View, content: str, cell: Optional[int]) -> Evidence:
+def _make_evidence(view: View, content: str, cell: Optional[int]) -> Evidence:
     box = unit_bbox(view)
     return Evidence(page=view['page'], bbox=list(box) if box else None, content=one_line(content, 300), cell=cell)
 
@@ -334,10 +334,10 @@ def evidence_of(
     "Where an answer rests."
     if abstains(hypothesis.get('answer') or hypothesis.get('content')): return []
     fallen = {old for old, _ in board.corrections()}
-    cells = _cells(board, (c for c in hypothesis.get('supporting_cells', []) if c not in fallen))
-    places = [_evidence(c['view'], c['content'], c['id']) for c in cells if has_page(c['view'])]
+    cells = _find_cells(board, (c for c in hypothesis.get('supporting_cells', []) if c not in fallen))
+    places = [_make_evidence(c['view'], c['content'], c['id']) for c in cells if has_page(c['view'])]
     if 'view' not in hypothesis: return places
-    return [_evidence(hypothesis['view'], hypothesis['content'], hypothesis.get('cell')), *places]
+    return [_make_evidence(hypothesis['view'], hypothesis['content'], hypothesis.get('cell')), *places]
 
 def _same_words(a: str, b: str) -> bool:
     "Does one of two notes begin with the other, or hold its beginning?"
@@ -345,7 +345,7 @@ def _same_words(a: str, b: str) -> bool:
     return short == long or len(short) > 7 and short[:80] in long
 
 # %% ../nbs/03_controller.ipynb #fc717c3e
-def _because(evidence: Iterable[Evidence], names: Sequence[str] = ()) -> str:
+def _explain_answer(evidence: Iterable[Evidence], names: Sequence[str] = ()) -> str:
     "One sentence from the evidence, each thing said once; '' if there is none"
     said = list[tuple[Evidence, list[str]]]()   # and the notes that say so
     for e in evidence:
@@ -378,12 +378,12 @@ class _Turn(NamedTuple):
 
 def _turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, Any]], action: Any,
           failure: Optional[BaseException] = None) -> _Turn:
-    error = _failed(failure) if failure else ''
+    error = _describe_error(failure) if failure else ''
     event = Event(step=step, agent=agent.name, board_cells=len(board), calls=list(map(call_record, calls)),
                   action=action, error=error)
     return _Turn(event, [c['reply'].usage for c in calls], getattr(failure, 'final', False))
 
-def _failed(e: BaseException) -> str: return f'{type(e).__name__}: {one_line(str(e), 300)}'
+def _describe_error(e: BaseException) -> str: return f'{type(e).__name__}: {one_line(str(e), 300)}'
 
 # %% ../nbs/03_controller.ipynb #73110397
 Gen = Optional[dict[str, Any]]   # generation settings over an agent's own
@@ -393,38 +393,39 @@ def _take_turn(agent: Agent, images: list[PageImage], question: str, board: Boar
     with record() as calls:
         try: action, failure = agent.act(images, question, board, gen), None
         except BudgetExceeded: raise
-        except Exception as e: action, failure = invalid_action('', _failed(e)), e
+        except Exception as e: action, failure = invalid_action('', _describe_error(e)), e
     return _turn(agent, step, board, calls, action, failure)
 
 # %% ../nbs/03_controller.ipynb #e712d4f5
-def _shared_client(agents: Sequence[Agent]) -> Optional[VLMClient]:
+def _find_shared_client(agents: Sequence[Agent]) -> Optional[VLMClient]:
     "The client that can be asked for all of `agents` at once, if there is one"
     if len(agents) < 2 or any(getattr(type(a), 'act', None) is not Agent.act for a in agents): return None
     client = agents[0].qwen_client
     same = all(a.qwen_client is client for a in agents)
     return as_client(client) if same and client is not None else None
 
-def _batch(client: VLMClient, requests: Sequence[Request]) -> list[tuple[Sequence[Mapping[str, Any]], Any]]:
+def _ask_batch(client: VLMClient, requests: Sequence[Request]) -> list[tuple[Sequence[Mapping[str, Any]], Any]]:
     "Requests of several agents at once; for each its recorded calls, and its reply or exception"
     with record() as calls: replies = client.respond_many(requests, errors='return')
     return [([c for c in calls if c['reply'] is r], r) for r in replies]
 
 # %% ../nbs/03_controller.ipynb #f3645297
-def _batch_turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, Any]], reply: Any) -> _Turn:
+def _take_batch_turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, Any]], reply: Any) -> _Turn:
     try:
         if isinstance(reply, Exception): raise reply
         return _turn(agent, step, board, calls, agent.read(usable(reply)))
-    except Exception as e: return _turn(agent, step, board, calls, invalid_action('', _failed(e)), e)
+    except Exception as e: return _turn(agent, step, board, calls, invalid_action('', _describe_error(e)), e)
 
 def _take_turns(agents: Sequence[Agent], images: list[PageImage], question: str, board: Board, gens: Sequence[Gen],
                 step: int) -> list[_Turn]:
     "All agents of a step on the same Board; turns in order of agents"
-    if client := _shared_client(agents):
+    if client := _find_shared_client(agents):
         try:
-            rows = _batch(client, [a.request(images, question, board, g) for a, g in zip(agents, gens, strict=True)])
+            asked = [a.request(images, question, board, g) for a, g in zip(agents, gens, strict=True)]
+            rows = _ask_batch(client, asked)
         except BudgetExceeded: raise
         except Exception: rows = []
-        if rows: return [_batch_turn(a, step, board, *row) for a, row in zip(agents, rows, strict=True)]
+        if rows: return [_take_batch_turn(a, step, board, *row) for a, row in zip(agents, rows, strict=True)]
     return [_take_turn(a, images, question, board, g, step) for a, g in zip(agents, gens, strict=True)]
 
 # %% ../nbs/03_controller.ipynb #1b778392
@@ -474,7 +475,7 @@ class _Run:
         if action and not cell: event['error'] = 'does not fit the Board'
         if action and cell: self._propose(action, event, cell)
         if not cell: _log.warning('step %s, %s: no valid action: %s', event['step'], event['agent'], event['error'])
-        if not cell and self.c.error_cells: self._error_cell(event)
+        if not cell and self.c.error_cells: self._write_error(event)
         self.events.append(event)
         self.tell('turn', event)
 
@@ -483,59 +484,59 @@ class _Run:
         if is_proposal(action):
             self.proposals.append({**action, 'author': event['agent'], 'step': event['step'], 'cell': cell})
 
-    def _error_cell(self, event: Event):
+    def _write_error(self, event: Event):
         note = f"No valid action: {event['error']}"
         event['error_cell'] = self.board.add_cell(whole_document(), note, ['error'], event['agent'], event['step'])
 
-    def _most_tokens(self, agent: Agent, gen: Gen, images: list[PageImage]) -> int:
+    def _bound_tokens(self, agent: Agent, gen: Gen, images: list[PageImage]) -> int:
         "What the agent's next turn may cost at most; 0 where its client cannot tell"
         if agent.qwen_client is None: return 0
         request = agent.request(images, self.question, self.board, gen)
         return most_tokens(agent.qwen_client, request, self.ledger.count) * getattr(agent, 'calls_per_turn', 1)
 
-    def _worst(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> int:
+    def _bound_cost(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> int:
         "What the next turns of some agents may cost at most"
-        return sum(self._most_tokens(a, g, images) for a, g in zip(agents, gens, strict=True))
+        return sum(self._bound_tokens(a, g, images) for a, g in zip(agents, gens, strict=True))
 
     def _afford(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]):
         "Raise `BudgetExceeded` if the next calls might break the budget"
         if self.ledger.max_tokens is None: return
-        self.ledger.require(self._worst(agents, gens, images))
+        self.ledger.require(self._bound_cost(agents, gens, images))
 
     def _cover(self, agents: Sequence[Agent], gens: Sequence[Gen]) -> Optional[Callable[[list[Any]], bool]]:
         "Says of pages whether the budget covers the next turns with them; None without a budget"
         if self.ledger.max_tokens is None: return None
-        return lambda images: self._worst(agents, gens, images) <= self.ledger.left
+        return lambda images: self._bound_cost(agents, gens, images) <= self.ledger.left
 
     def _fits(self, gen_of: Callable[[Agent], Gen]) -> bool:
         "Does the budget cover a step in which everybody is shown all pages?"
         if self.ledger.max_tokens is None: return False
         agents = self.c.agents
-        return self._worst(agents, list(map(gen_of, agents)), blank_pages(self.images)) <= self.ledger.left
+        return self._bound_cost(agents, list(map(gen_of, agents)), blank_pages(self.images)) <= self.ledger.left
 
-    def _words(self) -> Any:
+    def _find_extractor(self) -> Any:
         "The text extractor of the first client that has one, or None"
         return words_of(self.c.agents)
 
     def _open_view(self, gen_of: Callable[[Agent], Gen]):
         "Let the controller's page selection choose what is shown"
-        focus = make_focus(self.c.page_selection, words=self._words(), fits=lambda: self._fits(gen_of))
+        focus = make_focus(self.c.page_selection, words=self._find_extractor(), fits=lambda: self._fits(gen_of))
         self.view = Viewing(self.images, self.question, focus, ASK_NOTE)
 
     def _go_on(self, earlier: Sequence[Event]) -> int:
         "Apply the turns of an earlier episode; its last step"
         for event in earlier:
-            self._apply(_again(event))
-            for page in _named_pages(event.get('applied')): self.view.ask(page)
-        self.events[:] = map(_as_told, earlier, self.events)
+            self._apply(_repeat_turn(event))
+            for page in _list_named_pages(event.get('applied')): self.view.ask(page)
+        self.events[:] = map(_restore_turn, earlier, self.events)
         return max((e['step'] for e in self.events), default=0)
 
-    def _since(self, step: int) -> list[Hypothesis]:
+    def _list_since(self, step: int) -> list[Hypothesis]:
         "What was proposed after a step, and still stands"
         if not step: return self.proposals
         return [h for h in standing(self.proposals, self.board) if h.get('step', 0) > step]
 
-    def _step(self, step: int, gen_of: Callable[[Agent], Gen]):
+    def _take_step(self, step: int, gen_of: Callable[[Agent], Gen]):
         "All turns of one step"
         for agents in self.c.groups(step, self.board, self.proposals):
             gens = [gen_of(a) for a in agents]
@@ -547,11 +548,11 @@ class _Run:
             for agent, turn in zip(agents, turns, strict=True):
                 turn.event['shown'], turn.event['why'] = getattr(agent, 'reads', shown), why
                 self._apply(turn)
-                for page in _named_pages(turn.event['action']): self.view.ask(page)
+                for page in _list_named_pages(turn.event['action']): self.view.ask(page)
             failed = next((t.event['error'] for t in turns if t.final), '')
             if failed: raise _Hopeless(failed)
 
-    def _best(self, answer: str) -> Optional[Hypothesis]:
+    def _choose_best(self, answer: str) -> Optional[Hypothesis]:
         "The best of the hypotheses with this answer"
         ranked = self.c.ranked(self.proposals, self.board)
         return next((h for h in ranked if proposal_key(h) == answer_key(answer)), None)
@@ -560,35 +561,35 @@ class _Run:
         "Evidence with its boxes on the words"
         if not evidence or not self.c.snap: return evidence
         from cosee.text.grounding import ground
-        return ground(evidence, answer, self.images, self._words(), self.c.snap is True)
+        return ground(evidence, answer, self.images, self._find_extractor(), self.c.snap is True)
 
-    def _outcome(self, stopped: str) -> Episode:
+    def _make_outcome(self, stopped: str) -> Episode:
         "Decide, and put the episode together"
         answer = self.c.decide_final_answer(self.proposals, self.board)
-        best = self._best(answer)
+        best = self._choose_best(answer)
         evidence = self._ground_evidence(evidence_of(best, self.board), answer) if best else []
         out = Episode(answer=answer, confidence=best.get('confidence', 0.) if best else 0.,
                       page=evidence[0]['page'] if evidence else None, evidence=evidence,
-                      because=_because(evidence, self._page_names()) if self.c.because else '',
+                      because=_explain_answer(evidence, self._name_pages()) if self.c.because else '',
                       board=self.board, **told_apart(self.proposals),
                       usage=self.ledger.total.to_dict(), stopped=stopped,
                       steps=max((e['step'] for e in self.events), default=0))
-        out['trace'] = self._trace(out)
+        out['trace'] = self._write_trace(out)
         return out
 
-    def _page_handles(self) -> Sequence[Any]:
+    def _list_handles(self) -> Sequence[Any]:
         "The pages, or their handles, or None for each that is not at hand: nothing is drawn"
         held = self.images if isinstance(self.images, list) else [None] * len(self.sizes)
         return getattr(self.images, 'infos', None) or held
 
-    def _page_names(self) -> list[str]:
+    def _name_pages(self) -> list[str]:
         "What the pages are called"
-        return page_names(map(_origin, self._page_handles()))
+        return page_names(map(_find_origin, self._list_handles()))
 
-    def _trace(self, out: Episode) -> Trace:
+    def _write_trace(self, out: Episode) -> Trace:
         "Everything that is needed to look at the episode again; JSON-ready"
-        shown = zip(self._page_handles(), self.sizes, strict=True)
-        pages = [_trace_page(i, *_origin(im), size) for i, (im, size) in enumerate(shown, 1)]
+        shown = zip(self._list_handles(), self.sizes, strict=True)
+        pages = [_describe_page(i, *_find_origin(im), size) for i, (im, size) in enumerate(shown, 1)]
         result = {k: out[k] for k in ('answer', 'confidence', 'page', 'evidence', 'because', 'stopped', 'steps')}
         return cast(Trace, dict(version=1, question=self.question, pages=pages, config=self.c.describe(),
                                 events=self.events, ledger=self.ledger.to_dict(),
@@ -596,7 +597,7 @@ class _Run:
                                 plain=sum(map(_is_plain, self.events)), **result))
 
 # %% ../nbs/03_controller.ipynb #65fe088c
-def _as_told(told: Event, done: Event) -> Event:
+def _restore_turn(told: Event, done: Event) -> Event:
     "A turn that was applied anew, with what its agent wrote as it was written"
     return cast(Event, {**done, 'action': copy.deepcopy(told['action'])})
 
@@ -626,7 +627,7 @@ def _is_plain(event: Event) -> bool:
     "Was an answer read out of plain words?"
     return isinstance(event['action'], dict) and bool(event['action'].get('plain'))
 
-def _named_pages(action: Any) -> Iterator[Any]:
+def _list_named_pages(action: Any) -> Iterator[Any]:
     "Whatever an action names as a page: of its view, of its tools' calls and of what they found"
     if not isinstance(action, dict): return
     if isinstance(view := action.get('view'), dict): yield view.get('page')
@@ -638,37 +639,37 @@ def _named_pages(action: Any) -> Iterator[Any]:
 class Episode(dict[str, Any]):
     """Result of a run: answer, confidence, page, evidence, because, board, hypotheses, corrections, trace, usage,
     stopped, steps."""
-    def _where(self, before: str, after: str = '') -> str:
+    def _describe_place(self, before: str, after: str = '') -> str:
         return f"{before}page {self['page']}{after}" if self.get('page') else ''
 
     def __repr__(self) -> str:
-        return (f"Episode({self['answer']!r}{self._where(' (', ')')}, {len(self['board'])} cells, "
+        return (f"Episode({self['answer']!r}{self._describe_place(' (', ')')}, {len(self['board'])} cells, "
                 f"{self['steps']} steps, stopped: {self['stopped']})")
 
     def _repr_html_(self) -> str:
         said = f"confidence {self['confidence']:.2f}, {self['steps']} steps, stopped: {self['stopped']}, "
         answer, because, where, rest = (html_text(one_line(str(text), n)) for text, n in (
-            (self['answer'], 400), (self['because'], 600), (self._where(', '), 80),
+            (self['answer'], 400), (self['because'], 600), (self._describe_place(', '), 80),
             (f"{said}{usage_text(self['usage'])}", 200)))
         where = where and f', {where.lstrip(", ")}'
         return f'<p><b>{answer}</b>{where}<br>{because}<br>{rest}</p>' + self['board']._repr_html_()
 
 # %% ../nbs/03_controller.ipynb #f08cb95c
-def _trace_page(number: int, source: Any, in_file: Any, size: Optional[Size]) -> TracePage:
+def _describe_page(number: int, source: Any, in_file: Any, size: Optional[Size]) -> TracePage:
     "What a trace says of a page; file name and page in the file where they are known"
     page = TracePage(page=number, size=list(size) if size else None)
     if name := str(source or '').replace('\\', '/').rsplit('/', 1)[-1]: page['file'] = name
     if isinstance(in_file, int): page['file_page'] = in_file
     return page
 
-def _origin(image: Any) -> tuple[Any, Any]:
+def _find_origin(image: Any) -> tuple[Any, Any]:
     "The file of an image and its page in it, where it knows them"
     if isinstance(image, Page): return image.file, image.file_page
     info = getattr(image, 'info', None) or ({'source': image} if isinstance(image, str) else {})
     return info.get('source'), info.get('page')
 
 # %% ../nbs/03_controller.ipynb #940c0a64
-def _client_name(client: Any) -> Optional[str]:
+def _name_client(client: Any) -> Optional[str]:
     name = getattr(client, 'name', None)
     return None if client is None else name if isinstance(name, str) else type(client).__name__
 
@@ -677,22 +678,22 @@ class _Size:
     "Stands for a page of which only the size is known"
     def __init__(self, size: Optional[Sequence[float]]): self.size = tuple(size) if size else None
 
-def _again(event: Event) -> _Turn:
+def _repeat_turn(event: Event) -> _Turn:
     "A recorded turn, ready to be applied anew"
     done = event.get('applied')
     action, error = (copy.deepcopy(done), '') if done else (invalid_action('', event['error']), event['error'])
     return _Turn({**event, 'action': action, 'error': error}, [])
 
-def _decider(trace: Trace) -> CoSeeController:
+def _make_decider(trace: Trace) -> CoSeeController:
     "A controller that decides as that of the trace did"
     controller = CoSeeController([], error_cells=trace['config']['error_cells'], snap=False)
     controller.decided = trace.get('decided')
     return controller
 
-def _replay_state(trace: Trace) -> _Run:
+def _restore_state(trace: Trace) -> _Run:
     "The state at the end of a trace"
-    state = _Run(_decider(trace), [_Size(p['size']) for p in trace['pages']], trace['question'])
-    for event in trace['events']: state._apply(_again(event))
+    state = _Run(_make_decider(trace), [_Size(p['size']) for p in trace['pages']], trace['question'])
+    for event in trace['events']: state._apply(_repeat_turn(event))
     return state
 
 # %% ../nbs/03_controller.ipynb #e239476e
@@ -700,8 +701,8 @@ def replay(
     trace: Trace # of an episode, also after a round trip through JSON
 ) -> Episode:    # the same episode, without calls
     "Build an episode again from its trace; raises ValueError if it does not lead to the recorded answer."
-    state = _replay_state(trace)
-    out, told = state._outcome(trace['stopped']), trace['answer']
+    state = _restore_state(trace)
+    out, told = state._make_outcome(trace['stopped']), trace['answer']
     if out['answer'] != told: raise ValueError(f"the trace leads to {out['answer']!r}, not to {told!r}")
     out['trace'], out['usage'] = trace, trace['ledger']['total']
     out['because'], out['evidence'] = trace.get('because', out['because']), trace['evidence']
@@ -724,11 +725,11 @@ def add_note(
     author: str = USER # as the Board names them
 ) -> Episode:     # with the note on its Board, decided anew; without calls
     "An episode with a note of the person who asks; raises ActionError for what is no action on this document."
-    state, turn = _replay_state(trace), user_turn(action, trace['events'], author)
+    state, turn = _restore_state(trace), user_turn(action, trace['events'], author)
     turn['board_cells'] = len(state.board)
-    state._apply(_again(turn))
+    state._apply(_repeat_turn(turn))
     if fault := state.events[-1]['error']: raise ActionError(fault)
-    out, events = state._outcome(trace['stopped']), [*trace['events'], state.events[-1]]
+    out, events = state._make_outcome(trace['stopped']), [*trace['events'], state.events[-1]]
     kept = trace if out['answer'] == trace['answer'] else out   # the evidence of a trace was put on page text
     told = {k: kept[k] for k in ('answer', 'page', 'evidence', 'because')} | {'confidence': out['confidence']}
     return Episode({**out, **told, 'trace': {**trace, **told, 'events': events}, 'usage': trace['ledger']['total']})

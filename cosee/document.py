@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../nbs/tools/00_document.ipynb #e7bc8a23
-def _tagset(tags: Iterable[str]) -> frozenset[str]:
+def _make_tagset(tags: Iterable[str]) -> frozenset[str]:
     "`tags` as a frozenset; raises TypeError for one bare string, as it would become a set of letters"
     if isinstance(tags, str):
         raise TypeError(f'tags must be a collection of strings, not the string {tags!r}: write [{tags!r}]')
@@ -46,7 +46,7 @@ class Content:
 
     def __init__(self, text: str, *, tags: Iterable[str] = ()):
         object.__setattr__(self, 'text', text)
-        object.__setattr__(self, 'tags', _tagset(tags))
+        object.__setattr__(self, 'tags', _make_tagset(tags))
 
     def __str__(self) -> str: return self.text
 
@@ -136,20 +136,20 @@ class Document:
         if commit: self.extend(added)
 
     def _repr_pretty_(self, p: Any, cycle: bool):
-        p.text(f'{type(self).__name__}(...)' if cycle else f'{type(self).__name__}({_summary(self)})')
+        p.text(f'{type(self).__name__}(...)' if cycle else f'{type(self).__name__}({_summarize(self)})')
 
-    def __repr__(self) -> str: return f'{type(self).__name__}({_summary(self)})'
+    def __repr__(self) -> str: return f'{type(self).__name__}({_summarize(self)})'
 
     def _repr_html_(self) -> str:
         name = type(self).__name__
         if not self.visible(): return f'<div><b>{name}</b> <i>Empty document</i></div>'
         body = ''.join(c._repr_html_() for c in islice(self.visible(), _SHOWN))
-        return f'<div><b>{name}</b> <small>{_summary(self)}</small>{body}<i>{_more(self)}</i></div>'
+        return f'<div><b>{name}</b> <small>{_summarize(self)}</small>{body}<i>{_more(self)}</i></div>'
 
     def _repr_markdown_(self) -> str:
         if not self.visible(): return '*Empty document*'
         parts = [f'### Content {i}\n\n{c._repr_markdown_()}' for i, c in enumerate(islice(self.visible(), _SHOWN), 1)]
-        return '\n\n'.join([f'# {type(self).__name__}', f'*{_summary(self)}*', *parts, *filter(None, [_more(self)])])
+        return '\n\n'.join([f'# {type(self).__name__}', f'*{_summarize(self)}*', *parts, *filter(None, [_more(self)])])
 
 # %% ../nbs/tools/00_document.ipynb #bfadce76
 class DocumentView:
@@ -159,7 +159,7 @@ class DocumentView:
         include_tags: Iterable[str] = (), # show only contents with one of these; empty: all
         exclude_tags: Iterable[str] = ()  # never show contents with one of these
     ):
-        self._include_tags, self._exclude_tags = _tagset(include_tags), _tagset(exclude_tags)
+        self._include_tags, self._exclude_tags = _make_tagset(include_tags), _make_tagset(exclude_tags)
         if both := self._include_tags & self._exclude_tags:
             raise ValueError(f'cannot both include and exclude {", ".join(map(repr, sorted(both)))}')
         self._document = document
@@ -185,7 +185,7 @@ View = DocumentView   # its name in the library that this module follows; the Bo
 _SHOWN = 20   # contents that a repr shows
 
 # %% ../nbs/tools/00_document.ipynb #6c0d90d8
-def _summary(d: Document) -> str: return f'{len(d.visible())} content(s), {len(d.text())} characters'
+def _summarize(d: Document) -> str: return f'{len(d.visible())} content(s), {len(d.text())} characters'
 
 def _more(d: Document) -> str:
     left = len(d.visible()) - _SHOWN
@@ -267,7 +267,7 @@ class VLMLanguageModel:
     ) -> tuple[int, str, dict[str, Any]]:    # (index, response, info)
         "Choose one of `responses`; raises `InvalidResponseError` if the model does not, ValueError for none."
         if not len(responses): raise ValueError('there is nothing to choose from')
-        schema, said = _choice_schema(responses) if self.client.constrains else None, ''
+        schema, said = _make_choice_schema(responses) if self.client.constrains else None, ''
         for attempt in range(self.attempts):
             said = self._request_reply('choose', prompt, schema, max_new_tokens=64,
                                        temperature=min(attempt * 0.25, 1.0),
@@ -289,15 +289,15 @@ def truncate(
     return text[:min(ends, default=len(text))]
 
 # %% ../nbs/tools/00_document.ipynb #c4242a10
-def _bare(s: str) -> str: return s.strip().strip('()[]{}.,:;!?*`\'" \n').casefold()
+def _strip_marks(s: str) -> str: return s.strip().strip('()[]{}.,:;!?*`\'" \n').casefold()
 
 def match_choice(
     text: str,               # what the model said
     responses: Sequence[str] # what it may choose from
 ) -> Optional[int]:          # index, or None if the text names none or several of them
     "Which of `responses` does `text` choose?"
-    names = [_bare(r) for r in responses]
-    if _bare(text) in names and _bare(text): return names.index(_bare(text))
+    names = [_strip_marks(r) for r in responses]
+    if _strip_marks(text) in names and _strip_marks(text): return names.index(_strip_marks(text))
     patterns = (r'\(({0})\)', r'^\W*({0})[).:\]]', r'(?:answer|choice|option)(?:\s+is)?\W+({0})\b(?!\s+\w)',
                 r'\b({0})\b')
     for i, pattern in enumerate(patterns):
@@ -307,7 +307,7 @@ def match_choice(
         if found: return names.index(found.pop()) if len(found) == 1 else None
 
 # %% ../nbs/tools/00_document.ipynb #0b26d2f3
-def _choice_schema(responses: Sequence[str]) -> dict[str, Any]:
+def _make_choice_schema(responses: Sequence[str]) -> dict[str, Any]:
     "JSON schema of an object whose `choice` is one of `responses`"
     choice = {'type': 'string', 'enum': list(dict.fromkeys(responses))}
     return {'type': 'object', 'properties': {'choice': choice}, 'required': ['choice'], 'additionalProperties': False}
@@ -347,7 +347,7 @@ class InteractiveDocument(Document):
         end: str = '\n'              # what ends it
     ):
         "Log something that is not meant for the model."
-        self.append(text + end, tags=[DEBUG_TAG, *_tagset(tags)])
+        self.append(text + end, tags=[DEBUG_TAG, *_make_tagset(tags)])
 
     def statement(self,
         text: str,                   # the text
@@ -356,15 +356,15 @@ class InteractiveDocument(Document):
         end: str = '\n'              # what ends it
     ):
         "Write a statement, a line of its own by default."
-        self.append(text + end, tags=[STATEMENT_TAG, *_tagset(tags)])
+        self.append(text + end, tags=[STATEMENT_TAG, *_make_tagset(tags)])
 
-    def _question(self, text: str, *, tags: Collection[str] = (), end: str = ''):
+    def _add_question(self, text: str, *, tags: Collection[str] = (), end: str = ''):
         self.append(text + end, tags=[QUESTION_TAG, *tags])
 
-    def _response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
+    def _add_response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
         self.append(text + end, tags=[RESPONSE_TAG, *tags])
 
-    def _model_response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
+    def _add_model_response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
         self.append(text + end, tags=[RESPONSE_TAG, MODEL_TAG, *tags])
 
     @property
@@ -383,7 +383,7 @@ class InteractiveDocument(Document):
         while doc is not None and doc is not getattr(view, '_document', None): doc = doc._base
         return doc is not None
 
-    def _prompt(self,
+    def _write_prompt(self,
         start: int,                         # where in the contents the question begins
         view: Optional[DocumentView] = None # for what stands before it
     ) -> str:
@@ -400,7 +400,7 @@ class InteractiveDocument(Document):
     def _sample(self, start: int, view: Optional[DocumentView] = None, **settings: Any) -> str:
         "Let the model go on from the question that began at `start`."
         sample = self._model.sample_text
-        return sample(**accepted(sample, dict(prompt=self._prompt(start, view), **settings)))
+        return sample(**accepted(sample, dict(prompt=self._write_prompt(start, view), **settings)))
 
     def open_question(self,
         question: str,                           # what is asked
@@ -419,8 +419,8 @@ class InteractiveDocument(Document):
     ) -> str:                                    # the answer, without `answer_prefix`
         "Ask, and write question and answer down."
         start = len(self._contents)
-        self._question(f'{question_label}: {question}\n')
-        self._response(f'{answer_label}: {answer_prefix}')
+        self._add_question(f'{question_label}: {question}\n')
+        self._add_response(f'{answer_label}: {answer_prefix}')
         answer = forced_response
         sampling = dict(max_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k)
         if answer is None: answer = self._sample(start, view, terminators=terminators, **sampling)
@@ -428,27 +428,27 @@ class InteractiveDocument(Document):
 
     def _finish(self, answer: str, prefix: str, suffix: str) -> str:
         answer = answer.removeprefix(prefix)
-        self._model_response(answer)
-        self._response(f'{suffix}\n')
+        self._add_model_response(answer)
+        self._add_response(f'{suffix}\n')
         return answer
 
     def _pose(self, question: str, answers: Sequence[str], randomize: bool) -> dict[str, int]:
         "Write the question with its options; letter -> index in `answers`."
         if not len(answers): raise ValueError('a multiple choice question needs at least one answer')
         order = self._rng.permutation(len(answers)) if randomize else range(len(answers))
-        options = {letter: int(i) for letter, i in zip(_letters(), order)}
-        self._question(f'Question: {question}\n')
-        for letter, i in options.items(): self._question(f'  ({letter}) {answers[i]}\n')
+        options = {letter: int(i) for letter, i in zip(_generate_letters(), order)}
+        self._add_question(f'Question: {question}\n')
+        for letter, i in options.items(): self._add_question(f'  ({letter}) {answers[i]}\n')
         return options
 
     def _choose(self, start: int, options: dict[str, int], answers: Sequence[str],
                 view: Optional[DocumentView] = None) -> int:
         "Let the model choose a letter, or say what stands behind one; the index of the answer."
         sample, names = self._model.sample_choice, [str(answers[i]) for i in options.values()]
-        i, letter, info = sample(prompt=self._prompt(start, view), responses=list(options),
+        i, letter, info = sample(prompt=self._write_prompt(start, view), responses=list(options),
                                  **accepted(sample, dict(names=names)))
-        self._model_response(letter)
-        self._response(')\n')
+        self._add_model_response(letter)
+        self._add_response(')\n')
         self.debug(f'[{info}]')
         return list(options.values())[i]
 
@@ -462,7 +462,7 @@ class InteractiveDocument(Document):
         "Ask the model to choose one of `answers`; raises ValueError where there are none."
         start = len(self._contents)
         options = self._pose(question, answers, randomize_choices)
-        self._response('Answer: (')
+        self._add_response('Answer: (')
         return self._choose(start, options, answers, view)
 
     def yes_no_question(self,
@@ -490,15 +490,15 @@ class InteractiveDocument(Document):
     ) -> str:                                   # the drawn answer
         "Ask for several answers and draw one; raises Warning if there are fewer than two to draw from."
         start, answer = len(self._contents), forced_response
-        self._question(f'Task: generate {num_samples} {answer_label}s to the following {question_label}:\n'
+        self._add_question(f'Task: generate {num_samples} {answer_label}s to the following {question_label}:\n'
                        f'Question: {question}\n')
         if answer is None:
-            self._response(f'{answer_label}s:\n1. ')
+            self._add_response(f'{answer_label}s:\n1. ')
             sampling = dict(temperature=temperature, top_p=top_p, top_k=top_k)
             listed = self._sample(start, view, max_tokens=max_tokens * num_samples, terminators=[], **sampling)
             answer = truncate(self._draw(listed, num_samples), terminators)
-        self._response(f'Final {answer_label}: ')
-        self._model_response(f'{answer}\n')
+        self._add_response(f'Final {answer_label}: ')
+        self._add_model_response(f'{answer}\n')
         return answer
 
     def _draw(self, listed: str, wanted: int) -> str:
@@ -511,6 +511,6 @@ class InteractiveDocument(Document):
         return re.sub(r'^\d+\.\s*', '', lines[int(self._rng.integers(len(lines)))])
 
 # %% ../nbs/tools/00_document.ipynb #964d047d
-def _letters() -> Iterator[str]:
+def _generate_letters() -> Iterator[str]:
     "a, b, ..., z, aa, ab, ..."
     for n in count(1): yield from map(''.join, product('abcdefghijklmnopqrstuvwxyz', repeat=n))

@@ -29,21 +29,21 @@ __all__ = ['Engine', 'open_run', 'run_experiment']
 # %% ../nbs/07_experiments.ipynb #b5a9c5e6
 _PACKAGES = ('torch', 'transformers', 'numpy', 'pillow', 'rapidocr', 'onnxruntime', 'pydantic')
 
-def _version(package: str) -> Optional[str]:
+def _find_version(package: str) -> Optional[str]:
     "The version of an installed package"
     try: return version(package)
     except PackageNotFoundError: return None
 
-def _versions() -> dict[str, Optional[str]]:
+def _find_versions() -> dict[str, Optional[str]]:
     "What computes, and in which version"
-    return dict(python=sys.version.split()[0], cosee=_version('cosee'), **{p: _version(p) for p in _PACKAGES})
+    return dict(python=sys.version.split()[0], **{p: _find_version(p) for p in ('cosee', *_PACKAGES)})
 
 def _git_says(folder: Path, *command: str) -> str:
     "What git says about a folder; CalledProcessError where it fails"
     said = subprocess.run(['git', '-C', str(folder), *command], capture_output=True, text=True, timeout=20, check=True)
     return said.stdout.strip()
 
-def _git() -> Optional[dict[str, Any]]:
+def _find_commit() -> Optional[dict[str, Any]]:
     "Commit and cleanness of the source, where it lies in a repository"
     here = Path(str(files('cosee'))).resolve()
     if not any((p / '.git').exists() for p in (here, here.parent)): return None
@@ -54,7 +54,7 @@ def _git() -> Optional[dict[str, Any]]:
     return dict(commit=commit, changed=bool(changed))
 
 # %% ../nbs/07_experiments.ipynb #5229d1a1
-def _about(
+def _describe_run(
     config: RunConfig,    # the run
     shard: Optional[str], # 'i/n'
     questions: Optional[int] = None # how many there are, of the shard; None: unknown
@@ -63,19 +63,19 @@ def _about(
     data = config.model_dump(mode='json')
     return dict(hash=digest(data), name=config.name, methods=[make_method(m).name for m in config.methods],
                 metrics=metrics_of(config), shard=shard, questions=questions,
-                config=data, versions=_versions(), git=_git(), times=dict(at=utc_now()))
+                config=data, versions=_find_versions(), git=_find_commit(), times=dict(at=utc_now()))
 
-def _differing(a: Any, b: Any, where: str = '') -> list[str]:
+def _find_differences(a: Any, b: Any, where: str = '') -> list[str]:
     "Paths of the fields in which two configurations differ"
     if not (isinstance(a, dict) and isinstance(b, dict)): return [] if a == b else [where]
-    return [p for k in {**a, **b} for p in _differing(a.get(k), b.get(k), f'{where}.{k}'.lstrip('.'))]
+    return [p for k in {**a, **b} for p in _find_differences(a.get(k), b.get(k), f'{where}.{k}'.lstrip('.'))]
 
 # %% ../nbs/07_experiments.ipynb #d0e6fb0d
 _MAY_GROW = {'methods', 'dataset.limit'}   # fields of a configuration that leave earlier answers as they are
 
 def _has_grown(old: dict[str, Any], new: dict[str, Any]) -> bool:
     "Is a configuration the same with further methods, or more questions?"
-    if not {*_differing(old, new)} <= _MAY_GROW: return False
+    if not {*_find_differences(old, new)} <= _MAY_GROW: return False
     methods, few, many = old.get('methods'), old['dataset'].get('limit'), new['dataset']['limit']
     if not isinstance(methods, list) or any(m not in new['methods'] for m in methods): return False
     return few == many or new['dataset']['shuffle'] is None and isinstance(few, int) and (many is None or few < many)
@@ -88,19 +88,19 @@ def open_run(
     questions: Optional[int] = None # how many there are, of the shard; None: unknown
 ) -> dict[tuple[str, str], Entry]: # what is done already, see `Run.entries`
     "Begin or continue the run in `folder`, whose log is open; raises RunError if another one lies there."
-    new = _about(config, shard, questions)
+    new = _describe_run(config, shard, questions)
     if not (Path(folder) / ABOUT).exists(): write_about(folder, new)
     about = Run(folder).about
     if about.get('shard') != shard:
         raise RunError(f"{folder} holds shard {about.get('shard') or 'none'}, not {shard or 'none'}")
     before, now = about.get('config') or {}, new['config']
     if about.get('hash') != new['hash'] and not any(_has_grown(before, c) for c in (now, portable(now))):
-        raise RunError(_another(folder, _differing(before, now)))
+        raise RunError(_describe_differences(folder, _find_differences(before, now)))
     told = {k: new[k] for k in ('hash', 'methods', 'questions', 'config')}
     if any(about.get(k) != told[k] for k in ('hash', 'questions')): write_about(folder, {**about, **told})
     return Run(folder).entries()
 
-def _another(folder: Union[str, Path], fields: list[str]) -> str:
+def _describe_differences(folder: Union[str, Path], fields: list[str]) -> str:
     "What to say where a run differs in these fields"
     grows = '; a run keeps its methods and questions and can get more' if {*fields} <= _MAY_GROW else ''
     return f"{folder} holds a run of another configuration (in {', '.join(fields[:6])}){grows}; name another"
@@ -130,15 +130,15 @@ def _read_config(config: Union[RunConfig, dict[str, Any], str, Path]) -> RunConf
     return make_config(config) if isinstance(config, dict) else read_config(config)
 
 # %% ../nbs/07_experiments.ipynb #3ac70782
-def _client_first(config: RunConfig, folder: Path, elsewhere: bool):
+def _open_client(config: RunConfig, folder: Path, elsewhere: bool):
     "The client of a run that begins here, made before anything is written; None where it is made later or `elsewhere`"
     entry, options = find_client(config.client)
     if (folder / ABOUT).exists() or elsewhere and (entry.local or options.get('model_path')): return None
     client = make_client(config.client)
-    if not elsewhere: _retrievers_first(config)
+    if not elsewhere: _open_retrievers(config)
     return None if elsewhere else client
 
-def _retrievers_first(config: RunConfig):
+def _open_retrievers(config: RunConfig):
     "Open the visual retrievers that methods name; raises ConfigError for one that cannot be opened"
     for i, method in enumerate(map(make_method, config.methods)):
         focus = getattr(method, 'settings', {}).get('focus')
@@ -165,7 +165,7 @@ def run_experiment(
     config = _read_config(config)
     part, split = read_shard(shard), split_of(config.dataset)
     elsewhere = engine is not None or workers > 1 or bool(time_limit)
-    if client is None: client = _client_first(config, Path(folder), elsewhere)
+    if client is None: client = _open_client(config, Path(folder), elsewhere)
     _check_together(together, client, elsewhere or in_flight > 1)
     with RunLog(folder, fsync) as log:
         planned = planned_questions(config.dataset, split)
@@ -173,7 +173,7 @@ def run_experiment(
         done = open_run(config, folder, shard, questions)
         if progress: _announce(config, folder, questions, len(done))
         jobs = jobs_of(config, done, part, retry_failed, split)
-        engine = engine or _engine(config, client, workers, in_flight, time_limit, together, progress)
+        engine = engine or _choose_engine(config, client, workers, in_flight, time_limit, together, progress)
         total = None if questions is None else questions * len(config.methods)
         with RunProgress(total, len(done), progress) as shown: _write_all(log, engine(config, jobs), shown)
     run = Run(folder)
@@ -181,7 +181,7 @@ def run_experiment(
     return run
 
 # %% ../nbs/07_experiments.ipynb #e56cf2db
-def _engine(config: RunConfig, client, workers: int, in_flight: int, time_limit: Optional[float],
+def _choose_engine(config: RunConfig, client, workers: int, in_flight: int, time_limit: Optional[float],
             together: Optional[int], told: bool) -> Engine:
     "Here, or in processes that can be killed when they hang; ConfigError where these cannot have the client"
     if client is None and in_flight == 1 and (workers > 1 or time_limit):
@@ -189,16 +189,16 @@ def _engine(config: RunConfig, client, workers: int, in_flight: int, time_limit:
         return lambda config, jobs: run_processes(config, jobs, workers, time_limit)
     if workers > 1: raise ConfigError('several workers need a configured client: processes cannot share an object')
     if in_flight > 1 or time_limit:
-        return lambda config, jobs: _late(config, jobs, client, run_here, time_limit, in_flight)
-    return lambda config, jobs: _late(config, jobs, client, _here, together, told)
+        return lambda config, jobs: _make_lazily(config, jobs, client, run_here, time_limit, in_flight)
+    return lambda config, jobs: _make_lazily(config, jobs, client, _run_serially, together, told)
 
-def _late(config: RunConfig, jobs: Iterator[Job], client, work: Callable[..., Iterator[Record]],
+def _make_lazily(config: RunConfig, jobs: Iterator[Job], client, work: Callable[..., Iterator[Record]],
           *args: Any) -> Iterator[Record]:
     "What `work` makes of the jobs, with a model that is made only if there is something to do"
     first = next(jobs, None)
     if first is None: return
     if client is None: client = make_client(config.client)
-    _retrievers_first(config)
+    _open_retrievers(config)
     yield from work(config, chain([first], jobs), client, *args)
 
 # %% ../nbs/07_experiments.ipynb #aa108bc8
@@ -211,7 +211,8 @@ def _check_together(together: Optional[int], client, apart: bool):
                           'leave it out, or leave out workers, in_flight, time_limit and other engines')
     if client is not None: answers_together(client, together)
 
-def _here(config: RunConfig, jobs: Iterator[Job], client, together: Optional[int], told: bool) -> Iterator[Record]:
+def _run_serially(config: RunConfig, jobs: Iterator[Job], client, together: Optional[int],
+                  told: bool) -> Iterator[Record]:
     "Records of this process, one by one or together"
     n = answers_together(client, together)
     if n == 1: return run_here(config, jobs, client)

@@ -57,7 +57,7 @@ POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'sel
           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 
 # %% ../../nbs/app/02_server.ipynb #285f9cd7
-def _proposals(trace: Any) -> list[Any]:
+def _list_proposals(trace: Any) -> list[Any]:
     "What was proposed in an episode; [] where its trace does not lead anywhere"
     try: return proposals_of(replay(trace)) if trace.get('events') else []
     except (KeyError, TypeError, ValueError): return []
@@ -68,17 +68,17 @@ def episode_of(
     "An episode again; one that failed says why."
     said, trace = summarize_record(record), record.get('trace') or {}
     shown = dict(question=record['question'], board=Board.from_dict(record.get('board') or {}), trace=trace,
-                 hypotheses=_proposals(trace))
-    if record['status'] != 'ok': said.update(answer=_failure_text(record), confidence=None, stopped='')
+                 hypotheses=_list_proposals(trace))
+    if record['status'] != 'ok': said.update(answer=_describe_failure(record), confidence=None, stopped='')
     return {**said, **shown, 'answer': NOT_ANSWERABLE if said['answer'] is None else said['answer']}
 
-def _failure_text(record: Record) -> str:
+def _describe_failure(record: Record) -> str:
     "What stands in the place of an answer that there is not"
     why = one_line(record['error'] or 'it failed', 300)
     return f'No answer: {why.removeprefix("stopped: ")}'
 
 # %% ../../nbs/app/02_server.ipynb #6b3d573a
-def _current_episode(
+def _find_episode(
     service: EpisodeService,
     caller: Caller,
     id: str      # of the episode
@@ -98,7 +98,7 @@ def episode_section(
     info = service.episode(caller, id)
     try: pages = service.library.get(caller, info['document']).pages
     except RequestError: pages = None   # it was removed
-    return episode_desk(_current_episode(service, caller, id), pages, prefix)
+    return episode_desk(_find_episode(service, caller, id), pages, prefix)
 
 # %% ../../nbs/app/02_server.ipynb #99b5223e
 def _write_on_board(record: Record, notes: Sequence[Note]) -> Record:
@@ -144,12 +144,12 @@ MOST_PACKED = 500_000_000   # bytes of all documents of a data set
 IN_MEMORY = 8_000_000       # bytes of it that are not written to the disk
 _MARKS = {b'%PDF-': '.pdf', b'\x89PNG': '.png', b'\xff\xd8': '.jpg', b'RIFF': '.webp', b'II*': '.tif', b'MM': '.tif'}
 
-def _question_line(info: EpisodeInfo, file: str) -> dict[str, Any]:
+def _write_question_line(info: EpisodeInfo, file: str) -> dict[str, Any]:
     "A line of the data set"
     return dict(id=info['id'], file=file, question=info['question'], answer=[info['answer'] or NOT_ANSWERABLE],
                 **(dict(page=info['page']) if info['page'] else {}))
 
-def _file_name(document: Document) -> str:
+def _choose_file_name(document: Document) -> str:
     "A name that no other document has, with the ending that says what it is"
     ending = document.files[0].suffix.lower()
     with document.files[0].open('rb') as f: start = f.read(8)
@@ -179,7 +179,7 @@ def _write_zip(service: EpisodeService, caller: Caller, right: Sequence[EpisodeI
         for info in right:
             name = packed.get(info['document']) or _pack_document(service, caller, zipped, info['document'])
             packed[info['document']] = name
-            if name: lines.append(json.dumps(_question_line(info, name), ensure_ascii=False))
+            if name: lines.append(json.dumps(_write_question_line(info, name), ensure_ascii=False))
         zipped.writestr('questions.jsonl', '\n'.join(lines) + '\n')
 
 def _pack_document(service: EpisodeService, caller: Caller, zipped: zipfile.ZipFile, id: str) -> str:
@@ -189,7 +189,7 @@ def _pack_document(service: EpisodeService, caller: Caller, zipped: zipfile.ZipF
     if len(document.files) > 1 or not document.files[0].is_file(): return ''
     if sum(i.file_size for i in zipped.infolist()) + document.files[0].stat().st_size > MOST_PACKED:
         raise RequestError(f'the documents have more than {MOST_PACKED:,} bytes together; mark fewer answers', 413)
-    name = _file_name(document)
+    name = _choose_file_name(document)
     zipped.write(document.files[0], name)
     return name
 
@@ -296,7 +296,7 @@ _FORMS: dict[str, tuple[str, Callable[[EpisodeService, Caller, str], str]]] = {
     'html': ('text/html', lambda service, caller, id: service.html(caller, id)),
     'md': ('text/markdown', episode_to_markdown), 'json': ('application/json', episode_to_json)}
 
-def _as_file(data: str | bytes, kind: str, name: str) -> Response:
+def _send_file(data: str | bytes, kind: str, name: str) -> Response:
     "A file that is saved, and never shown in place of the page"
     return Response(data, media_type=kind, headers=_save_header(name))
 
@@ -308,7 +308,7 @@ def _export(id: str, form: str, service: Service, caller: CurrentCaller) -> Resp
     if form not in _FORMS:
         raise RequestError(f"there is no form {one_line(form, 20)!r}; choose from {', '.join(_FORMS)}", 404)
     kind, make = _FORMS[form]
-    return _as_file(make(service, caller, id), kind, f'episode-{service.episode(caller, id)["id"][:8]}.{form}')
+    return _send_file(make(service, caller, id), kind, f'episode-{service.episode(caller, id)["id"][:8]}.{form}')
 
 @page.get('/api/questions.zip')
 def _export_marked(service: Service, caller: CurrentCaller) -> StreamingResponse:

@@ -81,7 +81,7 @@ def _place(page: int, pages: Pages) -> dict[str, Any]:
 
 _NO_PROPOSAL = 'Nobody proposed an answer before the end'
 
-def _why_none(episode: Episode) -> str:
+def _explain_missing(episode: Episode) -> str:
     "Why there is no answer, in the words of whoever said so last"
     from cosee.controller import proposals_of
     proposals = proposals_of(episode)
@@ -91,10 +91,10 @@ def _why_none(episode: Episode) -> str:
     if proposals: return 'The pages that were shown do not say.'
     return f"{_NO_PROPOSAL} ({one_line(episode['stopped'], 100)})."
 
-def _verdict(episode: Episode, sure: float) -> dict[str, Any]:
+def _describe_verdict(episode: Episode, sure: float) -> dict[str, Any]:
     "Answer, or guess, or neither, with the reason and the confidence"
     answer, confidence = episode['answer'], round(episode['confidence'], 3)
-    if abstains(answer): return dict(answer=None, guess=None, reason=_why_none(episode), confidence=confidence)
+    if abstains(answer): return dict(answer=None, guess=None, reason=_explain_missing(episode), confidence=confidence)
     if confidence >= sure: return dict(answer=answer, guess=None, reason=None, confidence=confidence)
     why = f'Not sure: the confidence of {confidence:.0%} is below {sure:.0%}.'
     return dict(answer=None, guess=answer, reason=why, confidence=confidence)
@@ -113,10 +113,10 @@ def result_of(
     evidence: Any = [{**e, **_place(e['page'], pages)} for e in episode['evidence']]
     tokens = {k: v for k, v in episode['usage'].items() if k != 'seconds'}
     place = _place(episode['page'] or 0, pages)
-    result = Result(question=question, **_verdict(episode, sure), page=episode['page'], **place, evidence=evidence,
-                    because=episode['because'], client=client, model=client if tokens['total_tokens'] else None,
-                    tokens=tokens, reading_seconds=round(reading, 2), seconds=round(seconds, 2),
-                    stopped=episode['stopped'])
+    result = Result(question=question, **_describe_verdict(episode, sure), page=episode['page'], **place,
+                    evidence=evidence, because=episode['because'], client=client,
+                    model=client if tokens['total_tokens'] else None, tokens=tokens,
+                    reading_seconds=round(reading, 2), seconds=round(seconds, 2), stopped=episode['stopped'])
     if planned := episode.get('plan'):
         result['plan'] = {k: v for k, v in planned.items() if k != 'calls'}
         result['quality'] = [{**q, **_place(q['page'], pages)} for q in episode.get('quality', [])]
@@ -130,18 +130,18 @@ def is_answered(
     return result['answer'] is not None
 
 # %% ../../nbs/cli/07_answers.ipynb #1618f190
-def _at(box: Optional[list[float]]) -> str:
+def _describe_box(box: Optional[list[float]]) -> str:
     "A box in words"
     if not box: return ''
     x0, y0, x1, y1 = (round(100 * v) for v in box)
     return f'{x0}-{x1}% across, {y0}-{y1}% down'
 
-def _where(entry: Evidence) -> str:
+def _describe_place(entry: Evidence) -> str:
     "Page, file and box of a piece of evidence"
     name, in_file = entry.get('file'), entry.get('file_page')
     origin = f" ({one_line(name, 60)}{f', page {in_file}' * bool(in_file)})" if name else ''
     unsaid = ' (no page says so)' if entry.get('found') == '' else ''
-    return f"page {entry['page']}{origin}" + (f", {_at(entry['bbox'])}" if entry['bbox'] else '') + unsaid
+    return f"page {entry['page']}{origin}" + (f", {_describe_box(entry['bbox'])}" if entry['bbox'] else '') + unsaid
 
 # %% ../../nbs/cli/07_answers.ipynb #4165a5e2
 def _answer_lines(r: Result, page: TerminalPage) -> list[str]:
@@ -153,21 +153,21 @@ def _answer_lines(r: Result, page: TerminalPage) -> list[str]:
     hint = [page.wrap(r['hint'], 'Hint      ')] if 'hint' in r else []
     if not is_answered(r) and not r['guess']: return [*lines, page.wrap(r['reason'] or '', 'Reason    '), *hint]
     lines.append(f"          confidence {r['confidence']:.0%}")
-    lines += [page.wrap(_where(r['evidence'][0]), 'Where     ')] if r['evidence'] else []
+    lines += [page.wrap(_describe_place(r['evidence'][0]), 'Where     ')] if r['evidence'] else []
     return lines + ([page.wrap(r['because'], 'Because   ')] if r['because'] else []) + hint
 
 # %% ../../nbs/cli/07_answers.ipynb #fd0973c3
-def _pages_seen(episode: Episode) -> str:
+def _describe_pages_seen(episode: Episode) -> str:
     "How many pages anybody was shown, where it was not all of them"
     trace = episode['trace']
     pages, shown = len(trace['pages']), {n for e in trace['events'] for n in e.get('shown') or []}
     return f'{len(shown)} of {pages} pages looked at, ' if 0 < len(shown) < pages else ''
 
-def _cost_line(r: Result, episode: Episode) -> str:
+def _write_cost(r: Result, episode: Episode) -> str:
     "What it took"
     took = f", {r['seconds']:.1f} s" if r['seconds'] >= .05 else ''
     took += f", after {r['reading_seconds']:.1f} s of reading" if r['reading_seconds'] >= .05 else ''
-    seen = _pages_seen(episode)
+    seen = _describe_pages_seen(episode)
     return (f"{counted(len(episode['board']), 'note')} in {counted(episode['steps'], 'step')}, "
             f"{seen}{usage_text(r['tokens']) or 'no call'}{took}, {_end_text(r['stopped'])}")
 
@@ -178,7 +178,7 @@ def _end_text(stopped: str) -> str:
     return _ENDS.get(stopped) or f'ended: {one_line(stopped, 100)}'
 
 # %% ../../nbs/cli/07_answers.ipynb #0adfd2ec
-def _plan_lines(r: Result, page: TerminalPage, names: list[str]) -> list[str]:
+def _write_plan(r: Result, page: TerminalPage, names: list[str]) -> list[str]:
     "Who planned, and how well the pages can be read"
     from cosee.planner.quality import quality_text
     if not (planned := r.get('plan')): return []
@@ -194,6 +194,6 @@ def print_answer(
     names: list[str]    # what pages are called
 ):
     "Print one question with everything that belongs to it."
-    cost = page.grey(page.wrap(_cost_line(r, episode), 'Board     '))
-    lines = [*_answer_lines(r, page), *_plan_lines(r, page, names)]
+    cost = page.grey(page.wrap(_write_cost(r, episode), 'Board     '))
+    lines = [*_answer_lines(r, page), *_write_plan(r, page, names)]
     print('\n'.join([*lines, cost, *board_lines(episode['board'], page, names)]), end='\n\n')

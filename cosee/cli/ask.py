@@ -126,7 +126,7 @@ def _check_questions(args: AnswerOptions) -> list[str]:
     return [q.encode(errors='replace').decode() for q in args.question]
 
 # %% ../../nbs/cli/06_ask.ipynb #827bf252
-def _dpi(args: AnswerOptions) -> int:
+def _choose_dpi(args: AnswerOptions) -> int:
     "The resolution that was asked for, or that suits the client"
     return args.dpi or (72 if args.client == 'tiny' else 144)
 
@@ -135,7 +135,7 @@ def _open_document(args: AnswerOptions) -> tuple[Pages, VLMClient]:
     from cosee.models.remote import VLMClientError
     from cosee.pages import load_pages
     try:
-        found = load_pages(args.files, dpi=_dpi(args), pages=args.pages, password=args.password)
+        found = load_pages(args.files, dpi=_choose_dpi(args), pages=args.pages, password=args.password)
         say(args, f"{counted(len(found), 'page')} from {', '.join(one_line(f, 60) for f in files_of(found))}")
         if args.pages and (last := page_names_of(found)[-1]) != f'page {len(found)}':
             say(args, f'pages are counted within this choice: the last one is {last}')
@@ -178,12 +178,12 @@ class _ReadingPace:
         if 0 < done < self.pages: self.say(f'{done} of {self.pages} pages {self.doing[1]}{left} ...', late)
 
 # %% ../../nbs/cli/06_ask.ipynb #9107891a
-def _source_text(counts: Counter[str]) -> str:
+def _describe_sources(counts: Counter[str]) -> str:
     "How many pages were read, and how many of them were known"
     fresh, kept = counts['ocr'] + counts['text'] + counts['model'], counts['cache']
     return f"{counted(fresh, 'page')} read{f', {kept:,} from the cache' * (kept > 0)}"
 
-def _transcriber_cost(args: AnswerOptions) -> str:
+def _describe_transcriber_cost(args: AnswerOptions) -> str:
     "What a model was asked for the pages, once for all questions"
     reader = open_transcriber(args)
     if not reader or not reader.usage.calls: return ''
@@ -195,7 +195,7 @@ def _read_pages(args: AnswerOptions, words: TextExtractor, pages: Pages) -> floa
     for i in range(0, len(handles), 2):
         pace.tell(i)
         _read_some(args, words, handles[i:i + 2])
-    say(args, f"{_source_text(words.counts - before)}{_transcriber_cost(args)} in {pace.seconds:.1f} s")
+    say(args, f"{_describe_sources(words.counts - before)}{_describe_transcriber_cost(args)} in {pace.seconds:.1f} s")
     return pace.seconds
 
 # %% ../../nbs/cli/06_ask.ipynb #c3cbb5fe
@@ -204,7 +204,8 @@ def _read_index(args: AnswerOptions, index: PageIndex, names: list[str]) -> floa
     pace, before = _ReadingPace(args, len(index)), Counter(index.words.counts)
     index.read(progress=lambda done, of: pace.tell(done))
     for n, fault in index.failed.items(): say(args, one_line(f'{names[n - 1]} is left out: {fault}', 200))
-    say(args, f"{_source_text(index.words.counts - before)}{_transcriber_cost(args)} in {pace.seconds:.1f} s")
+    sources = _describe_sources(index.words.counts - before)
+    say(args, f'{sources}{_describe_transcriber_cost(args)} in {pace.seconds:.1f} s')
     return pace.seconds + (_look_at(args, index, names) if index.visual else 0.)
 
 def _look_at(args: AnswerOptions, index: PageIndex, names: list[str]) -> float:
@@ -238,7 +239,7 @@ def _is_narrow(args: AnswerOptions, pages: int) -> bool:
     least = dict(auto=FEW_PAGES, top=args.k, overview=args.k)
     return pages > least.get(args.focus, pages)
 
-def _focus(args: AnswerOptions, index: Any = None) -> FocusSpec:
+def _make_focus(args: AnswerOptions, index: Any = None) -> FocusSpec:
     "The focus of the arguments, with its index if that is at hand"
     from cosee.focus import make_focus
     spec: Any = args.focus if args.focus == 'all' else dict(type=args.focus, k=args.k)
@@ -252,11 +253,11 @@ def _read_ahead(args: AnswerOptions, client: VLMClient, pages: Pages) -> tuple[F
     own = getattr(client, 'words', None)
     if not _is_narrow(args, len(pages)):
         if args.visual: say(args, '--visual is not needed: no page has to be looked for, as all of them are shown')
-        return _focus(args), _read_pages(args, own, pages) if own else 0.
-    if args.max_tokens: return _focus(args), 0.   # whether the budget covers all pages is known later
+        return _make_focus(args), _read_pages(args, own, pages) if own else 0.
+    if args.max_tokens: return _make_focus(args), 0.   # whether the budget covers all pages is known later
     words, visual = page_sources(args)
     index = PageIndex(pages, own or words, visual=visual)
-    return _focus(args, index), _read_index(args, index, page_names_of(pages))
+    return _make_focus(args, index), _read_index(args, index, page_names_of(pages))
 
 # %% ../../nbs/cli/06_ask.ipynb #84aa0410
 def _turn_text(event: dict[str, Any]) -> str:
@@ -266,20 +267,20 @@ def _turn_text(event: dict[str, Any]) -> str:
     if not action.get('answer'): return f"note {cell}: {one_line(action['content'], 60)}"
     return f"note {cell}: {one_line(action['answer'], 60)} ({action.get('confidence', 0):.0%})"
 
-def _page_list(numbers: list[int]) -> str:
+def _list_pages(numbers: list[int]) -> str:
     "Pages in a few words"
     return f"page{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:12]))}{' ...' * (len(numbers) > 12)}"
 
-def _shown_text(event: dict[str, Any], pages: Pages) -> str:
+def _describe_shown(event: dict[str, Any], pages: Pages) -> str:
     "The pages that a turn was shown, in a few words; '' where it was all of them"
     shown, held = sorted(event.get('shown') or []), dict[str, list[int]]()
     if not shown or len(shown) == len(pages): return ''
     for handle in map(pages.info, shown): held.setdefault(Path(handle.file).name, []).append(handle.file_page)
-    if [*held.values()] == [shown]: return f', shown {_page_list(shown)}'
-    return f", shown {'; '.join(f'{one_line(file, 60)}, {_page_list(own)}' for file, own in list(held.items())[:4])}"
+    if [*held.values()] == [shown]: return f', shown {_list_pages(shown)}'
+    return f", shown {'; '.join(f'{one_line(file, 60)}, {_list_pages(own)}' for file, own in list(held.items())[:4])}"
 
 # %% ../../nbs/cli/06_ask.ipynb #c8f4849f
-def _progress(args: AnswerOptions, pages: Pages) -> Callable[[str, dict[str, Any]], None]:
+def _make_listener(args: AnswerOptions, pages: Pages) -> Callable[[str, dict[str, Any]], None]:
     "A listener for `CoSeeController.run`"
     start = last = time.perf_counter()
     done, turns = 0, len(read_roles(args.agents)) * args.max_steps
@@ -292,22 +293,22 @@ def _progress(args: AnswerOptions, pages: Pages) -> Callable[[str, dict[str, Any
         if kind == 'escalate': say(args, f"  one call is not enough: {event['reason']}; the team is asked")
         if kind != 'turn': return
         done, last = done + 1, now
-        say(args, f'{who} {_turn_text(event)}{_shown_text(event, pages)}')
+        say(args, f'{who} {_turn_text(event)}{_describe_shown(event, pages)}')
     return listen
 
 # %% ../../nbs/cli/06_ask.ipynb #cb2a78fe
-def _finer(args: AnswerOptions, pages: Pages) -> Callable[[int], Image]:
+def _make_zoom(args: AnswerOptions, pages: Pages) -> Callable[[int], Image]:
     "A function from the number of a page to a picture of it at twice the resolution"
-    def finer(n: int) -> Image: return pages.page(n, dpi=2 * _dpi(args), max_side=None)
+    def finer(n: int) -> Image: return pages.page(n, dpi=2 * _choose_dpi(args), max_side=None)
     return finer
 
-def _team(args: AnswerOptions, client: VLMClient, pages: Pages) -> list[Agent]:
+def _make_team(args: AnswerOptions, client: VLMClient, pages: Pages) -> list[Agent]:
     "The agents that were asked for, with tools if they were"
     from cosee.policies import build_team
     agents = build_team(client, read_roles(args.agents))
     if not args.tools: return agents
     from cosee.tools.agent import with_tools
-    return with_tools(agents, _finer(args, pages))
+    return with_tools(agents, _make_zoom(args, pages))
 
 # %% ../../nbs/cli/06_ask.ipynb #925350f1
 def _tell_plan(args: AnswerOptions, planned: Planned):
@@ -320,28 +321,28 @@ def _shapes_team(args: AnswerOptions) -> bool:
     "Is a certain team asked for?"
     return args.tools or args.plan or args.quality or args.agents != _AGENTS or args.order != 'sequential'
 
-def _controller(args: AnswerOptions, client: VLMClient, pages: Pages, focus: FocusSpec) -> CoSeeController:
+def _choose_controller(args: AnswerOptions, client: VLMClient, pages: Pages, focus: FocusSpec) -> CoSeeController:
     "The controller that the options ask for"
     from cosee.planner.quality import MEASURES
     from cosee.planner.document_plan import PlannedController, quality_plan
     from cosee.cascade import make_controller
-    crew = _team(args, client, pages)
+    crew = _make_team(args, client, pages)
     shared = dict[str, Any](order=args.order, page_selection=focus, snap=_SNAPS[args.snap])
     if args.plan or args.quality:
-        return PlannedController(crew, args.max_steps, source=_finer(args, pages), planner=client,
+        return PlannedController(crew, args.max_steps, source=_make_zoom(args, pages), planner=client,
                                  planned=None if args.plan else quality_plan(),
                                  which=tuple(MEASURES) if args.quality else None,
                                  on_plan=lambda planned: _tell_plan(args, planned), **shared)
     return make_controller(args.method, crew, args.max_steps, shaped=_shapes_team(args), **shared)
 
 # %% ../../nbs/cli/06_ask.ipynb #08d3f36f
-def _tags(event: Any) -> list[str]:
+def _find_tags(event: Any) -> list[str]:
     "The tags of the note that a turn wrote"
     return (event.get('applied') or {}).get('tags', [])
 
 def _first_error(episode: Episode) -> str:
     "The first error, where no agent could act; otherwise ''"
-    events = [e for e in episode['trace']['events'] if not {'quality', 'plan'} & {*_tags(e)}]
+    events = [e for e in episode['trace']['events'] if not {'quality', 'plan'} & {*_find_tags(e)}]
     if not events or any(e['valid'] or e['calls'] for e in events): return ''
     return events[0]['error']
 
@@ -355,12 +356,12 @@ def _tell_method(args: AnswerOptions, client: VLMClient, controller: CoSeeContro
     if not isinstance(controller, CascadeController): say(args, f'method: {team}; --method direct asks once')
     elif args.method == 'auto': say(args, f'method {usual_policy(client)}: one call; --method team asks {team}')
 
-def _episode(args: AnswerOptions, client: VLMClient, pages: Pages, question: str, focus: FocusSpec) -> Episode:
+def _run_episode(args: AnswerOptions, client: VLMClient, pages: Pages, question: str, focus: FocusSpec) -> Episode:
     "The episode of one question; raises `Stop` where no agent could act"
     from cosee.models.usage import Ledger
-    controller = _controller(args, client, pages, focus)
+    controller = _choose_controller(args, client, pages, focus)
     _tell_method(args, client, controller)
-    episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_progress(args, pages))
+    episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_make_listener(args, pages))
     if error := _first_error(episode): raise Stop(f'{question!r}: no agent could act: {error}')
     return episode
 
@@ -391,10 +392,10 @@ def _ask_one(args: AnswerOptions, client: VLMClient, answers: Answers, question:
     from cosee.models.discovery import model_hint
     pages, episodes, results = answers
     start, some = time.perf_counter(), _find_files(args, client, pages, question)
-    episode = _episode(args, client, pages, question, _files_focus(args, pages, some, focus) if some else focus)
+    episode = _run_episode(args, client, pages, question, _focus_on_files(args, pages, some, focus) if some else focus)
     if some and abstains(episode['answer']):
         say(args, f"  {', '.join(some)}: no answer there; looking through all files")
-        episode, some = _episode(args, client, pages, question, focus), []
+        episode, some = _run_episode(args, client, pages, question, focus), []
     episode['seconds'] = time.perf_counter() - start
     sure = _SURE.get(args.client or '', 0.) if args.sure is None else args.sure
     result = result_of(episode, question, client.name, pages, episode['seconds'], reading, sure)
@@ -420,7 +421,7 @@ def _find_files(args: AnswerOptions, client: VLMClient, pages: Pages, question: 
     if found: say(args, f"  the question names {', '.join(one_line(f, 60) for f in found)}")
     return found
 
-def _files_focus(args: AnswerOptions, pages: Pages, some: list[str], focus: FocusSpec) -> FocusSpec:
+def _focus_on_files(args: AnswerOptions, pages: Pages, some: list[str], focus: FocusSpec) -> FocusSpec:
     "A focus on the pages of some files"
     from cosee.focus import index_of
     from cosee.retrieval.index import FileFocus
@@ -462,19 +463,19 @@ def _report(args: AnswerOptions, answers: Answers, html: bool = True):
     if args.html and html: _write_page(args, args.html, pages, episodes)
 
 # %% ../../nbs/cli/06_ask.ipynb #4177a64a
-def _code(results: list[Result]) -> int: return ANSWERED if any(map(is_answered, results)) else NOTHING
+def _choose_exit_code(results: list[Result]) -> int: return ANSWERED if any(map(is_answered, results)) else NOTHING
 
 def ask(options: AskOptions) -> int:
     "Answer questions about a document."
     settle_client(options)
     answers = _ask_all(options)
     _report(options, answers)
-    return _code(answers[-1])
+    return _choose_exit_code(answers[-1])
 
 # %% ../../nbs/cli/06_ask.ipynb #64951894
 _WORDINGS = dict(literal=2, paraphrase=1, unanswerable=1)   # wording -> how many questions of it the demo asks
 
-def _prepared(sample: str) -> dict[str, list[str]]:
+def _prepare_questions(sample: str) -> dict[str, list[str]]:
     "A few prepared questions on a sample -> their accepted answers"
     lists = [f for f in (files('cosee') / 'samples').iterdir() if f.name.endswith('.jsonl')]
     lines = [line for f in sorted(lists, key=str) for line in f.read_text(encoding='utf-8').splitlines()]
@@ -512,7 +513,7 @@ class DemoOptions(AnswerOptions):
 
 def demo(options: DemoOptions) -> int:
     "Ask prepared questions about a sample document."
-    gold = {} if options.question else _prepared(options.sample)
+    gold = {} if options.question else _prepare_questions(options.sample)
     options.client = options.client or ('tiny' if options.sample == 'small' else 'ocr')
     options.question = options.question or list(gold)
     options.files = [str(files('cosee') / 'samples' / f'{options.sample}.pdf')]
@@ -521,4 +522,4 @@ def demo(options: DemoOptions) -> int:
     if gold and not options.as_json: print(_judge(answers[-1], gold))
     if options.html and not options.no_open and sys.stdout.isatty():
         show_in_browser(Path(options.html).absolute().as_uri())
-    return _code(answers[-1])
+    return _choose_exit_code(answers[-1])

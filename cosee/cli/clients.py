@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from cosee.text.ocr import TextExtractor
 
 # %% ../../nbs/cli/04_clients.ipynb #c20ad046
-def _client_name(text: str) -> str:
+def _name_client(text: str) -> str:
     "A name of the table of clients, or the id of a backend: 'none' stands for the reader that asks no model"
     return 'ocr' if text == 'none' else text
 
-def _clients_to_name() -> list[str]:
+def _list_client_names() -> list[str]:
     "The clients that the command line can make"
     return [name for name, entry in CLIENTS.items() if {*entry.needs} <= {'model', 'model_path'}]
 
-ClientName = Annotated[str, AfterValidator(_client_name)]
-ClientNames = Annotated[Many, AfterValidator(lambda names: [*map(_client_name, names)])]
+ClientName = Annotated[str, AfterValidator(_name_client)]
+ClientNames = Annotated[Many, AfterValidator(lambda names: [*map(_name_client, names)])]
 
 class ModelChoice(Options):
     "Which model is asked."
     panel = 'model'
     client: Optional[ClientName] = option(
-        None, f"{', '.join(_clients_to_name())}, or an id like ollama.qwen3-vl:4b; none: no model (default: the best "
-              'of COSEE_CLIENT, --config, this machine, or none)', 'NAME', shown=True)
+        None, f"{', '.join(_list_client_names())}, or an id like ollama.qwen3-vl:4b; none: no model (default: the "
+              'best of COSEE_CLIENT, --config, this machine, or none)', 'NAME', shown=True)
     model_path: Optional[str] = option(
         None, 'directory of weights, a GGUF file, or a name that `cosee models` knows', 'PATH', shown=True)
     model: Optional[str] = option(None, 'what the provider or the server calls the model', 'NAME', shown=True)
@@ -241,7 +241,7 @@ def _open_visual(args: ClientOptions, visual: dict[str, Any]):
     load_retriever(visual)
 
 # %% ../../nbs/cli/04_clients.ipynb #282be890
-def _client_settings(args: ModelOptions, name: str) -> dict[str, Any]:
+def _collect_settings(args: ModelOptions, name: str) -> dict[str, Any]:
     "What the options say of all that a client needs and takes"
     entry, reader = CLIENTS[name], open_transcriber(args)
     given = {k: v for k in (*entry.needs, *entry.takes) if (v := getattr(args, k, None)) not in (None, False, '')}
@@ -271,7 +271,7 @@ def open_client(
 ) -> VLMClient:
     "The client of a name, as the options want it; raises `Stop` where they leave out what it needs."
     if name not in CLIENTS: return _open_backend(args, name)
-    options = _client_settings(args, name)
+    options = _collect_settings(args, name)
     entry = CLIENTS[name]
     if entry.local and 'model_path' in entry.needs: check_weights(name, options['model_path'])
     if 'model_path' in (*entry.needs, *entry.takes) and args.model_path:

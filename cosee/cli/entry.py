@@ -102,7 +102,7 @@ _EXAMPLES = '''examples:
 '''
 
 # %% ../../nbs/cli/05_entry.ipynb #bba0f6f3
-def _verdict(e: BaseException) -> tuple[int, str]:
+def _judge_exception(e: BaseException) -> tuple[int, str]:
     "Exit code and message of an exception"
     if isinstance(e, Stop): return e.code, str(e)
     if isinstance(e, ConfigError): return BAD_INPUT, str(e)
@@ -115,14 +115,14 @@ def _verdict(e: BaseException) -> tuple[int, str]:
 def _say_error(e: BaseException, debug: bool) -> int:
     "Print what is to be said of an exception; the exit code"
     if debug: traceback.print_exception(e)
-    code, text = _verdict(e)
+    code, text = _judge_exception(e)
     print(f'cosee: {one_line(str(redact(text)))}', file=sys.stderr)
     return code
 
 # %% ../../nbs/cli/05_entry.ipynb #entry002
 _UsageError: Any = typer.BadParameter.__mro__[1]   # what Typer raises for a command line that it cannot split
 
-def _usage_text(e: Any, argv: Sequence[str]) -> str:
+def _describe_misuse(e: Any, argv: Sequence[str]) -> str:
     "What is wrong with a command line, in a line"
     command = e.ctx.command_path if e.ctx else f'cosee {argv[0]}'
     if wrong := getattr(e, 'option_name', None) if 'possibilities' in vars(e) else None:
@@ -139,11 +139,11 @@ def _parse(argv: Sequence[str]) -> Union[Call, int]:
         print(cosee.get_help(cosee.make_context('cosee', [], resilient_parsing=True)), file=sys.stderr)
         return BAD_INPUT
     try: return cosee.main(list(argv), prog_name='cosee', standalone_mode=False)
-    except _UsageError as e: raise Stop(_usage_text(e, argv), BAD_INPUT) from None
+    except _UsageError as e: raise Stop(_describe_misuse(e, argv), BAD_INPUT) from None
 
 # %% ../../nbs/cli/05_entry.ipynb #0e97ee31
 @contextmanager
-def _plain_warnings(quiet: bool) -> Iterator[None]:
+def _show_plain_warnings(quiet: bool) -> Iterator[None]:
     "Within it a warning of the package is a line for the user"
     usual = warnings.showwarning
     def show(message, category, filename, lineno, file=None, line=None):
@@ -156,7 +156,7 @@ def _plain_warnings(quiet: bool) -> Iterator[None]:
 # %% ../../nbs/cli/05_entry.ipynb #9ddde1ae
 _once = threading.Lock()   # of what is said last
 
-def _last_words(options: Any) -> str:
+def _describe_interruption(options: Any) -> str:
     "What is said: that the command was interrupted, and what it kept"
     describe = getattr(options, 'on_interrupt', None)
     try: more = describe() if describe else ''
@@ -168,7 +168,7 @@ def say_interrupted(
 ) -> int:        # exit code
     "Say that a command was interrupted and what it kept, unless that was said already."
     if _once.acquire(blocking=False):
-        print(f'cosee: {one_line(str(redact(_last_words(options))), 1000)}', file=sys.stderr, flush=True)
+        print(f'cosee: {one_line(str(redact(_describe_interruption(options))), 1000)}', file=sys.stderr, flush=True)
         if not getattr(options, 'watched', False): _once.release()
     return INTERRUPTED
 
@@ -197,7 +197,7 @@ def end_at_once(
 
 # %% ../../nbs/cli/05_entry.ipynb #665f6efd
 @contextmanager
-def _cache_off(off: bool) -> Iterator[None]:
+def _turn_cache_off(off: bool) -> Iterator[None]:
     "Within it there is no cache on disk if `off`; the environment says so to every process"
     before = os.environ.get('COSEE_CACHE')
     if off: os.environ['COSEE_CACHE'] = 'off'
@@ -218,7 +218,7 @@ def _run(call: Call) -> int:
     options = call.options
     try:
         if getattr(options, 'write_config', None): _write_config(call)
-        with _cache_off(getattr(options, 'no_cache', False)), _plain_warnings(options.quiet):
+        with _turn_cache_off(getattr(options, 'no_cache', False)), _show_plain_warnings(options.quiet):
             code = call.run(options)
         sys.stdout.flush()
         return code

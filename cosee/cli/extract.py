@@ -81,7 +81,7 @@ def _list_files(paths: Sequence[Path], absolute: bool) -> list[str]:
         except PageError as e: raise Stop(str(e), BAD_INPUT) from e
     return list(dict.fromkeys(os.path.abspath(p) if absolute else str(p) for p in out))
 
-def _extractor(args: ExtractOptions) -> Extractor:
+def _prepare_extractor(args: ExtractOptions) -> Extractor:
     "Schema, client and settings; whatever the user can mend raises `Stop`"
     from cosee.extraction.folder import Extractor
     from cosee.extraction.schema import read_schema
@@ -120,7 +120,7 @@ def _print_line(line: dict[str, Any], as_json: bool):
         name = one_line(str(Path(line['file']).parent / document_name(line['file'], line.get('pages'))), 200)
         print(name, line.get('error') or text_table(*field_rows(line)), '', sep='\n', flush=True)
 
-def _finish(args: ExtractOptions, out: Path):
+def _write_tables(args: ExtractOptions, out: Path):
     "Write the report and the tables of a folder"
     from cosee.extraction.folder import REPORT, Extracted, export_values
     from cosee.extraction.review import write_report
@@ -131,7 +131,7 @@ def _finish(args: ExtractOptions, out: Path):
     say(args, f'{out / REPORT} says what was found; `cosee view {out}` goes through the values')
 
 # %% ../../nbs/cli/08_extract.ipynb #16226bff
-def _summary(line: dict[str, Any]) -> str:
+def _describe_document(line: dict[str, Any]) -> str:
     "A line of progress about a document"
     from cosee.extraction.folder import document_name
     from cosee.models.transcriber import bill_text
@@ -146,7 +146,7 @@ def _summary(line: dict[str, Any]) -> str:
                  f"with another {records['key']!r}. --split auto makes a record of each")
     return text
 
-def _lines(args: ExtractOptions, extractor: Extractor, work: Work) -> Iterator[dict[str, Any]]:
+def _make_missing_lines(args: ExtractOptions, extractor: Extractor, work: Work) -> Iterator[dict[str, Any]]:
     "The lines that are missing, with progress"
     from cosee.extraction.folder import new_lines
     start, of = time.perf_counter(), counted(len(work), 'document')
@@ -155,7 +155,7 @@ def _lines(args: ExtractOptions, extractor: Extractor, work: Work) -> Iterator[d
         if done < len(work): say(args, f'{done} of {of} read{left} ...', end='')
     say_rest(0)
     for done, line in enumerate(new_lines(extractor, work, args.in_flight, args.total_tokens), 1):
-        say(args, _summary(line))
+        say(args, _describe_document(line))
         yield line
         say_rest(done)
 
@@ -170,19 +170,19 @@ def _extract_all(args: ExtractOptions, stack: ExitStack) -> int:
     "The same; RunError for a folder that cannot be used"
     from cosee.extraction.folder import find_work, known_lines, write_line
     is_folder = args.out is not None and not _is_file(args.out)
-    extractor, paths = _extractor(args), _list_files(args.files, absolute=is_folder)
+    extractor, paths = _prepare_extractor(args), _list_files(args.files, absolute=is_folder)
     out = _begin(args, args.out, extractor, stack) if args.out and is_folder else args.out
     work = find_work(extractor, paths, known_lines(out) if out else {})
     if args.split: say(args, f"{counted(len(work) + work.done, 'record')} in {counted(len(paths), 'file')}")
     if work.done: say(args, f"{counted(work.done, 'document')} of {len(work) + work.done} there already")
     done, failed, again = 0, 0, '; the same command goes on' if out else ''
     args.on_interrupt = lambda: f'{done} of {len(work)} written{again}'   # said where it is interrupted
-    for line in _lines(args, extractor, work):
+    for line in _make_missing_lines(args, extractor, work):
         if out: write_line(out, line)
         else: _print_line(line, args.as_json)
         done, failed = done + 1, failed + ('error' in line)
     args.on_interrupt, left = None, len(work) - done
     say(args, f"{counted(done - failed, 'document')} read" + (f', {failed} failed' if failed else '') +
         (f', {left} not begun: the tokens of --total-tokens are used{again}' if left else ''))
-    if args.out and is_folder: _finish(args, args.out)
+    if args.out and is_folder: _write_tables(args, args.out)
     return FAILED if failed or left else ANSWERED

@@ -18,24 +18,24 @@ from ..runs.log import Record
 from ..runs.table import score_records
 
 # %% ../../nbs/cli/15_inspect_plugin.ipynb #b809b124
-def _record(state: TaskState, target: Target) -> Record:
+def _find_record(state: TaskState, target: Target) -> Record:
     "The record that a sample was made from"
     return cast(Record, dict(method='logged', sample=str(state.sample_id), question=state.input_text,
                              answer=state.output.completion, gold=list(target),
                              meta=state.metadata.get('meta') or {}))
 
 # %% ../../nbs/cli/15_inspect_plugin.ipynb #8eeca633
-def _scorer_of(metric: str):
+def _make_scorer(metric: str):
     "Inspect's scorer of a metric"
     def made(flavour: str = 'rrc') -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
-            found = score_records([_record(state, target)], {metric: flavour})
+            found = score_records([_find_record(state, target)], {metric: flavour})
             value = found['logged'][metric][0] if found else 0.
             return Score(value=float(value), answer=state.output.completion)
         return score
     return scorer(metrics=[mean(), stderr()], name=metric)(made)
 
-SCORERS = {metric: _scorer_of(metric) for metric in flavours()}   # metric -> its scorer in Inspect's form
+SCORERS = {metric: _make_scorer(metric) for metric in flavours()}   # metric -> its scorer in Inspect's form
 
 # %% ../../nbs/cli/15_inspect_plugin.ipynb #1de284bb
 class _RecordedModel(ModelAPI):

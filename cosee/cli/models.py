@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from cosee.models.client import VLMClient
 
 # %% ../../nbs/cli/11_models.ipynb #882eba8a
-def _gb(size: int) -> str:
+def _format_bytes(size: int) -> str:
     "Bytes for people"
     return f'{size / 1e9:.1f} GB' if size >= 1e9 else f'{size / 1e6:.0f} MB'
 
-def _weights_row(name: str, entry: Weights, verify: bool) -> dict[str, Any]:
+def _describe_weights(name: str, entry: Weights, verify: bool) -> dict[str, Any]:
     "What is told of an entry; raises `Stop` for a file that cannot be read"
     try: state = weights_state(name, verify or None)
     except OSError as e: raise Stop(f'{e.filename}: {e.strerror}', BAD_INPUT) from e
@@ -41,28 +41,28 @@ def _weights_row(name: str, entry: Weights, verify: bool) -> dict[str, Any]:
                 bytes_here=state.have, licence=entry.licence, help=entry.help, repository=entry.repository,
                 revision=entry.revision)
 
-def _weights_rows(verify: bool = False) -> list[dict[str, Any]]:
+def _describe_all_weights(verify: bool = False) -> list[dict[str, Any]]:
     "What is told of all entries"
-    return [_weights_row(name, entry, verify) for name, entry in WEIGHTS.items()]
+    return [_describe_weights(name, entry, verify) for name, entry in WEIGHTS.items()]
 
 # %% ../../nbs/cli/11_models.ipynb #0c72a711
 _STATES = dict(here='here', unchecked='not checked', damaged='DAMAGED', missing='-')
 
-def _weights_line(row: dict[str, Any]) -> str:
+def _write_weights_line(row: dict[str, Any]) -> str:
     "An entry for the terminal: a line, and a second one with its path"
     there = _STATES.get(row['state']) or f"{100 * row['bytes_here'] // row['bytes']} %"
-    line = f"{row['name']:<20}{_gb(row['bytes']):>7}  {there:<13}{row['licence']:<13}{row['help']}"
+    line = f"{row['name']:<20}{_format_bytes(row['bytes']):>7}  {there:<13}{row['licence']:<13}{row['help']}"
     return f"{line}\n    {row['path']}" if row['path'] else line
 
 # %% ../../nbs/cli/11_models.ipynb #3adf49e3
-def _ping(backend: Backend) -> str:
+def _try_server(backend: Backend) -> str:
     "'' if a server answers, otherwise why not"
     from cosee.models.registry import create_vlm_client
     client = create_vlm_client(backend, timeout=5, max_retries=0)
     ping = getattr(client, 'ping', None)
     return str(ping()) if ping else ''
 
-def _trouble(backend: Backend) -> str:
+def _find_trouble(backend: Backend) -> str:
     "'' if a backend can be used, otherwise why not"
     from cosee.models.gguf_file import check_model, check_projector, read_gguf
     from cosee.models.checkpoint import LOCAL
@@ -75,20 +75,20 @@ def _trouble(backend: Backend) -> str:
         elif backend.kind in ('qwen', 'local'):
             need('a local model', *LOCAL)
             check_weights(backend.kind, backend.model_path or 'models')
-        else: return _ping(backend)
+        else: return _try_server(backend)
         return ''
     except (ValueError, ImportError, VLMClientError) as e: return str(e)
 
 # %% ../../nbs/cli/11_models.ipynb #f7d60c56
 BackendRow = dict[str, Optional[str]]   # what is told of a backend, by column
 
-def _backend_row(id: str, make: Callable[[str], Backend], check: bool) -> BackendRow:
+def _describe_backend(id: str, make: Callable[[str], Backend], check: bool) -> BackendRow:
     "What is told of one"
     try: b = make(id)
     except ValueError as e: return dict(id=id, state=one_line(str(e), 300))
     key = 'none' if not b.key_variable else f"{b.key_variable} {'set' if b.api_key else 'not set'}"
     model = b.model_path or b.model if b.kind in ('qwen', 'local', 'gguf') else b.model
-    state = (_trouble(b) or 'answers') if check else ''
+    state = (_find_trouble(b) or 'answers') if check else ''
     return dict(id=id, kind=b.kind, model=model, address=b.base_url or '', key=key, state=state)
 
 # %% ../../nbs/cli/11_models.ipynb #a8c63101
@@ -104,11 +104,11 @@ def backend_rows(
     try: found = backends_config(config)
     except ValueError as e: raise Stop(str(e), BAD_INPUT) from e
     make, ids = (found.backend, found.ids) if found else (usual_backend, _USUAL)
-    return redact([_backend_row(id, make, check) for id in ids])
+    return redact([_describe_backend(id, make, check) for id in ids])
 
 _WIDTHS = dict(id=28, kind=10, model=28, address=32, key=28, state=0)
 
-def _backend_line(row: BackendRow) -> str:
+def _write_backend_line(row: BackendRow) -> str:
     "A backend in one line"
     return '  '.join(f"{one_line(str(row.get(k) or '-'), 300):<{w}}" for k, w in _WIDTHS.items()).rstrip()
 
@@ -129,19 +129,19 @@ def list_backends(options: BackendsOptions) -> int:
     "List the models that a file names, and ask which of them answer."
     rows = backend_rows(options.config, options.check)
     if options.as_json: print_json(rows)
-    else: print('\n'.join(map(_backend_line, rows)))
+    else: print('\n'.join(map(_write_backend_line, rows)))
     return FAILED if options.check and all(r['state'] != 'answers' for r in rows) else ANSWERED
 
 # %% ../../nbs/cli/11_models.ipynb #sections1
-def _server_rows() -> list[dict[str, Any]]:
+def _describe_servers() -> list[dict[str, Any]]:
     "What is told of the models of local servers"
     from cosee.models.discovery import find_servers
     return [dict(id=f.id, model=f.backend.model, where=f.where, vision=f.sees, loaded=f.loaded, bytes=f.size,
                  address=f.backend.base_url) for f in find_servers(seconds=1)]
 
-def _server_line(row: dict[str, Any]) -> str:
+def _write_server_line(row: dict[str, Any]) -> str:
     "A model of a server for the terminal"
-    size = _gb(row['bytes']) if row['bytes'] else '-'
+    size = _format_bytes(row['bytes']) if row['bytes'] else '-'
     return f"{row['id']:<40}{size:>7}  {'loaded' if row['loaded'] else '-':<13}" \
            f"{'vision' if row['vision'] else 'text'}: {row['where']}"
 
@@ -157,11 +157,11 @@ class ListOptions(CommonOptions):
 
 def list_models(options: ListOptions) -> int:
     "List servers, weights and backends, and what there is of them."
-    weights = _weights_rows(options.verify)
+    weights = _describe_all_weights(options.verify)
     parts: list[tuple[str, str, list[Any], Any]] = [
-        ('servers', 'servers on this machine, for --client', _server_rows(), _server_line),
-        ('weights', 'weights, for --model-path', weights, _weights_line),
-        ('backends', 'backends, for --client', backend_rows(), _backend_line)]
+        ('servers', 'servers on this machine, for --client', _describe_servers(), _write_server_line),
+        ('weights', 'weights, for --model-path', weights, _write_weights_line),
+        ('backends', 'backends, for --client', backend_rows(), _write_backend_line)]
     if options.as_json: print_json({name: rows for name, _, rows, _ in parts})
     else: print('\n\n'.join('\n'.join([f'{head}:', *(map(line, rows) if rows else ['-'])])
                             for _, head, rows, line in parts))
@@ -184,7 +184,7 @@ def show_model(options: ShowOptions) -> int:
     "Say what weights are and what a client can do with them, without loading them."
     is_listed = options.path in WEIGHTS and not Path(options.path).exists()
     if not is_listed: return _show_folder(options, options.path)
-    row = _weights_row(options.path, WEIGHTS[options.path], options.verify)
+    row = _describe_weights(options.path, WEIGHTS[options.path], options.verify)
     whole = row['state'] in ('here', 'unchecked') and Path(row['path']).is_dir()
     return _show_folder(options, row['path'], row) if whole else _show_entry(options, row)
 
@@ -193,7 +193,7 @@ def _show_entry(options: ShowOptions, row: dict[str, Any]) -> int:
     from cosee.models.registry import client_for
     client = client_for(row['name'])
     if options.as_json: print_json({**row, 'client': client})
-    else: print(f"{_weights_line(row)}\n--client {client} --model-path {row['name']}")
+    else: print(f"{_write_weights_line(row)}\n--client {client} --model-path {row['name']}")
     if row['state'] not in ('here', 'unchecked'): say(options, f"cosee models fetch {row['name']} gets them")
     return FAILED if row['state'] == 'damaged' else ANSWERED
 
@@ -205,7 +205,7 @@ def _show_folder(options: ShowOptions, path: str, row: Optional[dict[str, Any]] 
     from cosee.models.registry import client_for
     need('looking into a directory of weights', *LOCAL)
     try: found = model_folder(check_model_path(path, GET_ANY, vision_types()))
-    except ModelError as e: raise Stop(f'{e}{_names_hint(path)}', BAD_INPUT) from e
+    except ModelError as e: raise Stop(f'{e}{_suggest_names(path)}', BAD_INPUT) from e
     free, client = free_bytes(), client_for(path)
     tight = free is not None and found.nbytes > free
     if options.as_json:
@@ -214,12 +214,12 @@ def _show_folder(options: ShowOptions, path: str, row: Optional[dict[str, Any]] 
                     transcribes=found.family.transcribes, client=client)
         print_json({**(row or {}), **facts})
     else:
-        print(f'{_weights_line(row)}\n{found}' if row else found)
+        print(f'{_write_weights_line(row)}\n{found}' if row else found)
         print(f'--client {client} --model-path {options.path}')
-        if tight: print(f'its weights do not fit into the {_gb(free or 0)} that are free')
+        if tight: print(f'its weights do not fit into the {_format_bytes(free or 0)} that are free')
     return ANSWERED
 
-def _names_hint(path: str) -> str:
+def _suggest_names(path: str) -> str:
     "What names there are, where a path is nothing that is there and might be one"
     if Path(path).exists() or '/' in path or '\\' in path: return ''
     return f"; {no_such('set of weights', path, WEIGHTS)}"
@@ -250,7 +250,7 @@ def _fetch_files(options: FetchOptions) -> Path:
         raise Stop('interrupted; files that are whole are kept, and the same command fetches the rest',
                    INTERRUPTED) from e
 
-def _all_there(options: FetchOptions) -> bool:
+def _has_all_files(options: FetchOptions) -> bool:
     "Are files of the right lengths there already? They are checked, and nothing is fetched if they are right"
     folder = Path(options.to).expanduser() if options.to else None
     return weights_state(options.name, None, folder).found in ('here', 'unchecked')
@@ -258,8 +258,9 @@ def _all_there(options: FetchOptions) -> bool:
 def fetch_model(options: FetchOptions) -> int:
     "Fetch weights, checked, from where they are published."
     name, entry = options.name, WEIGHTS.get(options.name)
-    if entry and not _all_there(options):
-        say(options, f'{name}: {_gb(entry.size)}, licence {entry.licence}, from {hub_address()}/{entry.repository}')
+    if entry and not _has_all_files(options):
+        source = f'{hub_address()}/{entry.repository}'
+        say(options, f'{name}: {_format_bytes(entry.size)}, licence {entry.licence}, from {source}')
     path = _fetch_files(options)
     say(options, f'every file has the published length and sha256; --model-path {path if options.to else name}')
     print(json.dumps(dict(name=name, path=str(path))) if options.as_json else path)
@@ -334,7 +335,7 @@ def _try_question(client: VLMClient, page: Image, question: str, expected: str) 
                 prompt_tokens=usage.prompt_tokens, image_tokens=usage.image_tokens,
                 cached_tokens=usage.cached_tokens, completion_tokens=usage.completion_tokens)
 
-def _input_kind(client: VLMClient) -> str:
+def _find_input_kind(client: VLMClient) -> str:
     "What a client has shown its model of pages: 'image', 'text', or 'image and text'"
     from cosee.models.text_client import TextClient
     inner = getattr(client, 'now', client)
@@ -348,7 +349,7 @@ def try_client(
     "Ask a client two questions about a small page; raises what it raises."
     page = trial_page()
     questions = [_try_question(client, page, *question) for question in _QUESTIONS]
-    return dict(model=client.name, given=_input_kind(client), questions=questions)
+    return dict(model=client.name, given=_find_input_kind(client), questions=questions)
 
 # %% ../../nbs/cli/11_models.ipynb #4e4d2769
 class TryOptions(ModelOptions):
@@ -388,7 +389,7 @@ def _open(options: TryOptions) -> VLMClient:
         return open_client(options, options.client)
     except (ValueError, OSError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
 
-def _question_text(q: dict[str, Any]) -> str:
+def _write_question(q: dict[str, Any]) -> str:
     "A question for the terminal"
     right = 'right' if q['right'] else f"the page says {q['expected']!r}"
     schema = f"not by the schema ({one_line(q['schema_error'], 100)})" if q['schema_error'] else 'by the schema'
@@ -405,7 +406,7 @@ def try_model(options: TryOptions) -> int:
     if options.as_json: print_json(found)
     else:
         print(f"{name} (--client {options.client}): opened in {seconds} s; given the {found['given']} of the page")
-        for q in found['questions']: print(_question_text(q))
+        for q in found['questions']: print(_write_question(q))
     return ANSWERED if all(q['answer'] for q in found['questions']) else FAILED
 
 # %% ../../nbs/cli/11_models.ipynb #a5cab5dd

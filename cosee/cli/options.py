@@ -109,17 +109,17 @@ class Parameter(NamedTuple):
         "What an error calls it."
         return next((n for n in self.names if n.startswith('--')), self.metavar.strip('[].'))
 
-def _choices(annotation: Any) -> list[str]:
+def _list_choices(annotation: Any) -> list[str]:
     "The values of a Literal, also of one within Optional"
     parts = get_args(annotation)
     if parts and all(isinstance(part, str) for part in parts): return list(parts)
-    return next((found for part in parts if (found := _choices(part))), [])
+    return next((found for part in parts if (found := _list_choices(part))), [])
 
-def _parameter(field: str, info: FieldInfo, panel: str) -> Parameter:
+def _describe_parameter(field: str, info: FieldInfo, panel: str) -> Parameter:
     "What is to be known of a field"
     about: Any = info.json_schema_extra
     names = () if 'argument' in about else tuple(about['names'] or [f"--{field.replace('_', '-')}"])
-    choices, metavar = _choices(info.annotation), about['metavar']
+    choices, metavar = _list_choices(info.annotation), about['metavar']
     if choices and metavar == 'TEXT': metavar = f"{{{','.join(choices)}}}"
     help, default = info.description or '', info.default
     if names and '(default: ' not in help and not info.is_required() and default not in (None, False, 0, []):
@@ -138,7 +138,7 @@ def parameters(
     found = list[Parameter]()
     for field, info in model.model_fields.items():
         owner = next(c for c in classes if field in inspect.get_annotations(c))
-        if info.json_schema_extra: found.append(_parameter(field, info, heading[owner]))
+        if info.json_schema_extra: found.append(_describe_parameter(field, info, heading[owner]))
     return sorted(found, key=lambda p: (bool(p.names), panels.index(p.panel) if p.names else 0))
 
 # %% ../../nbs/cli/02_options.ipynb #opts0009
@@ -146,7 +146,7 @@ def _describe_fault(error: Any, annotation: Any) -> str:
     "What is wrong with a value, of one error of pydantic"
     kind, value = error['type'], one_line(str(error['input']), 60)
     if kind == 'value_error': return str(error['ctx']['error'])
-    if kind == 'literal_error': return no_such('value', value, _choices(annotation))
+    if kind == 'literal_error': return no_such('value', value, _list_choices(annotation))
     if kind.startswith('bool'): return f'true or false is expected, not {value!r}'
     if kind.startswith('int'): return f'{value!r} is not a whole number'
     if kind.startswith(('string', 'list', 'path')): return f'one value is expected, not {value!r}'
@@ -180,7 +180,7 @@ def read_options(
     raise ConfigError(f'{where}: {_describe_fault(error, model.model_fields[field].annotation)}')
 
 # %% ../../nbs/cli/02_options.ipynb #b0d9700f
-def _file_lines(options: Options, command: str) -> Iterator[str]:
+def _write_file_lines(options: Options, command: str) -> Iterator[str]:
     "A file of options, line by line; those that have their usual value are comments"
     yield f'# Options of `{command}`, used by --config. A line that begins with # has the usual value.'
     yield 'options:'
@@ -197,7 +197,7 @@ def write_options(
 ):
     "Write the options of a call; raises ConfigError for a file that is there already, or cannot be written."
     if Path(path).exists(): raise ConfigError(f'--write-config: {path} is there already; name a new file')
-    try: write_whole(Path(path), '\n'.join(_file_lines(options, command)) + '\n')
+    try: write_whole(Path(path), '\n'.join(_write_file_lines(options, command)) + '\n')
     except OSError as e: raise ConfigError(f'--write-config: {path} cannot be written ({e.strerror})') from e
 
 # %% ../../nbs/cli/02_options.ipynb #opts0013
@@ -216,7 +216,7 @@ def _check_words(given: dict[str, Any], known: list[Parameter]):
         for word in value if isinstance(value, (list, tuple)) else [value]:
             if p.names and word in names: raise ConfigError(f'{p.name}: a value is expected before {word}')
 
-def _typer_parameter(p: Parameter, hidden: bool) -> inspect.Parameter:
+def _make_typer_parameter(p: Parameter, hidden: bool) -> inspect.Parameter:
     "A parameter as Typer wants it: words, which the model checks"
     kind: Any = bool if p.is_switch else list[str] if p.is_list else str
     about: Any = dict(metavar=p.metavar, help=p.help, hidden=hidden, show_default=False, rich_help_panel=p.panel)
@@ -226,7 +226,7 @@ def _typer_parameter(p: Parameter, hidden: bool) -> inspect.Parameter:
                              annotation=Annotated[kind if usual is not None else Optional[kind], said])
 
 # %% ../../nbs/cli/02_options.ipynb #opts0014
-def _help_all(command: Command, rest: int) -> inspect.Parameter:
+def _make_help_option(command: Command, rest: int) -> inspect.Parameter:
     "The option that prints the help with all options"
     def show(ctx: typer.Context, value: bool):
         if not value: return
@@ -238,7 +238,7 @@ def _help_all(command: Command, rest: int) -> inspect.Parameter:
     return inspect.Parameter('help_all', inspect.Parameter.KEYWORD_ONLY, default=False,
                              annotation=Annotated[bool, about])
 
-def _callback(command: Command, everything: bool) -> Callable[..., Call]:
+def _make_callback(command: Command, everything: bool) -> Callable[..., Call]:
     "A function with the signature from which Typer makes a command"
     model = options_of(command)
     known = parameters(model)
@@ -250,8 +250,8 @@ def _callback(command: Command, everything: bool) -> Callable[..., Call]:
         _check_words(given, known)
         return Call(ctx.command_path, command, read_options(model, given))
     context = inspect.Parameter('ctx', inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    typed = [_typer_parameter(p, hidden=is_short and not everything and not p.shown) for p in known]
-    more = [_help_all(command, sum(not p.shown for p in known))] if is_short else []
+    typed = [_make_typer_parameter(p, hidden=is_short and not everything and not p.shown) for p in known]
+    more = [_make_help_option(command, sum(not p.shown for p in known))] if is_short else []
     signed: Any = read
     signed.__signature__ = inspect.Signature([context, *typed, *more])
     signed.__annotations__ = {p.name: p.annotation for p in (context, *typed, *more)}
@@ -266,7 +266,7 @@ def make_command(
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     about: Any = dict(cls=HelpCommand, help=_first_line_of_help(command), epilog=options_of(command).examples,
                       context_settings=CONTEXT)
-    app.command(name, **about)(_callback(command, everything))
+    app.command(name, **about)(_make_callback(command, everything))
     return typer.main.get_command(app)
 
 def _first_line_of_help(command: Any) -> str: return inspect.getdoc(command) or ''
@@ -280,12 +280,12 @@ def make_group(
     app = typer.Typer(add_completion=False, rich_markup_mode=None, cls=HelpGroup, name=name, help=parts.help,
                       epilog=f'{parts.examples}\n{parts.codes}', context_settings=CONTEXT,
                       subcommand_metavar='PART ...', invoke_without_command=parts.usual is not None)
-    app.callback()(_callback(parts.usual, everything=False) if parts.usual else lambda: None)
+    app.callback()(_make_callback(parts.usual, everything=False) if parts.usual else lambda: None)
     for part, command in parts.parts.items():
         sentence, epilog = _first_line_of_help(command), f'{options_of(command).examples}\n{parts.codes}'
         about: Any = dict(cls=HelpCommand, help=sentence, epilog=epilog,
                           short_help=f'{sentence[:1].lower()}{sentence[1:]}'.rstrip('.'))
-        app.command(part, **about)(_callback(command, everything=False))
+        app.command(part, **about)(_make_callback(command, everything=False))
     return typer.main.get_command(app)
 
 # %% ../../nbs/cli/02_options.ipynb #8f06b952

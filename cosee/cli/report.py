@@ -147,7 +147,7 @@ def _find_record(args: ReportOptions) -> Record:
     if not found: raise RunError(f'{args.folders[0]} has no record of {args.episode!r}{by}')
     return next((r for r in found if r.get('board')), found[0])
 
-def _episode_text(record: Record, again: Any) -> str:
+def _write_episode(record: Record, again: Any) -> str:
     "A recorded episode for a terminal"
     page, gold = TerminalPage(sys.stdout), one_line(' / '.join(record['gold']), 200)
     answer = f"{one_line(str(record['answer']), 200)} (gold: {gold})"
@@ -169,17 +169,17 @@ def _show_episode(args: ReportOptions) -> int:
         else: raise Stop(f'{args.output}: an episode is written as .html or .md', BAD_INPUT)
         print(write_whole(Path(args.output), page.encode('utf-8', 'replace')))
     elif args.as_json: print_json(record.get('trace'))
-    else: print(_episode_text(record, replay_record(record)))
+    else: print(_write_episode(record, replay_record(record)))
     return RUN_OK
 
 # %% ../../nbs/cli/10_report.ipynb #05ae95f1
-def _one_run(args: ReportOptions) -> str:
+def _open_one_run(args: ReportOptions) -> str:
     if len(args.folders) > 1: raise Stop(f'--format {args.format}: name one RUN', BAD_INPUT)
     return args.folders[0]
 
 def _write_table(args: ReportOptions, output: str) -> list[Path]:
     from cosee.runs.table import Run
-    return [Run(_one_run(args)).export(output)]
+    return [Run(_open_one_run(args)).export(output)]
 
 def _write_records(args: ReportOptions, output: str) -> list[Path]:
     from cosee.runs.table import join_runs
@@ -189,7 +189,7 @@ def _write_inspect(args: ReportOptions, output: str) -> list[Path]:
     from cosee.runs.inspect_log import write_inspect
     from cosee.runs.table import Run
     from cosee.runs.viewer_pages import RecordPages
-    run = Run(_one_run(args))
+    run = Run(_open_one_run(args))
     source = RecordPages(run) if args.pages else None
     return write_inspect(run, output, (lambda record: source.pages(record)[0]) if source else None)
 
@@ -199,7 +199,7 @@ def _write_submission(args: ReportOptions, output: str) -> list[Path]:
     from cosee.runs.config import data_of
     from cosee.runs.record import samples_of
     from cosee.runs.table import Run
-    run = Run(_one_run(args))
+    run = Run(_open_one_run(args))
     if not args.method: raise Stop(f"--format submission: name a --method of {', '.join(run.methods)}", BAD_INPUT)
     data, rows = data_of(run.about, f'{run.folder}/run.json'), run.predictions(args.method)
     ids = [s['meta']['id'] for _, s in samples_of(data)]
@@ -298,7 +298,7 @@ exit codes:
 '''
 
 # %% ../../nbs/cli/10_report.ipynb #b18d6468
-def _export(args: ViewOptions, viewer: Viewer, folder: str) -> int:
+def _export_page(args: ViewOptions, viewer: Viewer, folder: str) -> int:
     "Write the page as a folder; the exit code"
     from tqdm import tqdm
     from cosee.runs.viewer import export_viewer
@@ -320,7 +320,7 @@ def _open_viewer(args: ViewOptions) -> Viewer:
         warnings.warn(DamagedRun(words), stacklevel=1)
     return viewer
 
-def _review(args: ViewOptions) -> int:
+def _serve_review(args: ViewOptions) -> int:
     "Serve the page in which the values of an extraction are accepted or corrected"
     from cosee.extraction.folder import Extracted
     from cosee.extraction.review import Review
@@ -334,9 +334,9 @@ def _review(args: ViewOptions) -> int:
 @one_line_errors
 def view(options: ViewOptions) -> int:
     "Look at the answers of a run in the browser, wrong ones first, or correct the values of an extraction."
-    if (Path(options.folders[0]) / 'documents.jsonl').is_file(): return _review(options)
+    if (Path(options.folders[0]) / 'documents.jsonl').is_file(): return _serve_review(options)
     viewer = _open_viewer(options)
-    if options.export: return _export(options, viewer, options.export)
+    if options.export: return _export_page(options, viewer, options.export)
     from cosee.server.viewer import create_viewer_app
     serve_page(create_viewer_app(viewer), options, options.as_json)
     return RUN_OK

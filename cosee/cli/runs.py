@@ -60,17 +60,17 @@ def _read_all(args: Any):
     from cosee.runs.table import Run, find_runs
     for folder in find_runs(args.folders): Run(folder).entries()
 
-def _plugin_names(args: Any) -> list[str]:
+def _list_plugins(args: Any) -> list[str]:
     "The modules that the runs of a command name"
     from cosee.runs.table import Run, find_runs
     configs = [Run(folder).about.get('config') or {} for folder in find_runs(getattr(args, 'folders', []))]
     lists = [c.get('plugins') for c in configs]
     return [n for names in lists if isinstance(names, list) for n in names if isinstance(n, str)]
 
-def _plugin_hint(args: Any, said: str) -> str:
+def _suggest_plugins(args: Any, said: str) -> str:
     "How an unknown name may become known, where a run names modules of its own"
     if 'unknown ' not in said or getattr(args, 'allow_plugins', True): return ''
-    names = _plugin_names(args)
+    names = _list_plugins(args)
     return f"; perhaps it is of {', '.join(names)}, which --allow-plugins imports" if names else ''
 
 # %% ../../nbs/cli/09_runs.ipynb #23a885b1
@@ -85,12 +85,12 @@ def one_line_errors(
         strict = getattr(options, 'strict', False)
         try:
             with _print_damage(strict):
-                if getattr(options, 'allow_plugins', False): load_plugins(_plugin_names(options))
+                if getattr(options, 'allow_plugins', False): load_plugins(_list_plugins(options))
                 if strict: _read_all(options)
                 return f(options)
         except DamagedRun as e: raise Stop(f'{e}; without --strict the rest is used', BAD_INPUT) from e
-        except (ValueError, ImportError) as e: raise Stop(f'{e}{_plugin_hint(options, str(e))}', BAD_INPUT) from e
-        except RunError as e: raise Stop(f'{e}{_plugin_hint(options, str(e))}', e.code) from e
+        except (ValueError, ImportError) as e: raise Stop(f'{e}{_suggest_plugins(options, str(e))}', BAD_INPUT) from e
+        except RunError as e: raise Stop(f'{e}{_suggest_plugins(options, str(e))}', e.code) from e
     return run
 
 # %% ../../nbs/cli/09_runs.ipynb #5f4d1a85
@@ -165,28 +165,28 @@ A run that was interrupted or killed goes on when the same command is given agai
 # %% ../../nbs/cli/09_runs.ipynb #a80bd227
 _DEMO_QUESTIONS = 5
 
-def _full_path(path: Optional[str]) -> Optional[str]:
+def _resolve_path(path: Optional[str]) -> Optional[str]:
     "The whole path of what there is, so that a run can be resumed from anywhere; a name as it is"
     return os.path.abspath(path) if path and os.path.exists(path) else path
 
-def _client_fields(args: RunOptions) -> dict[str, Optional[str]]:
+def _choose_client(args: RunOptions) -> dict[str, Optional[str]]:
     "Who is asked; beside a file, a model and an address only change what the file says"
     kind, found = (client_or_none(args), None) if args.config is not None else client_and_server(args)
     model, address = args.model, args.base_url
     if found: kind, model, address = 'openai', found.backend.model, found.backend.base_url
     return {'client.type': kind, 'client.options.model': model, 'client.options.base_url': address}
 
-def _fields(args: RunOptions) -> list[str]:
+def _collect_fields(args: RunOptions) -> list[str]:
     "Options as FIELD=VALUE"
     reader = transcriber_settings(args)
-    if reader and 'model_path' in reader: reader['model_path'] = _full_path(reader['model_path']) or ''
-    pairs = {'dataset.name': args.dataset, 'dataset.split': args.split, 'dataset.root': _full_path(args.root),
+    if reader and 'model_path' in reader: reader['model_path'] = _resolve_path(reader['model_path']) or ''
+    pairs = {'dataset.name': args.dataset, 'dataset.split': args.split, 'dataset.root': _resolve_path(args.root),
              'dataset.limit': args.limit or (_DEMO_QUESTIONS if args.demo else None),
              'name': 'demo' if args.demo else None,
              'client.options.text_source': args.text_source, 'client.options.page_tokens': args.page_tokens,
              'client.options.transcriber': reader,
-             'client.options.model_path': _full_path(args.model_path),
-             'client.options.device': args.device, **_client_fields(args),
+             'client.options.model_path': _resolve_path(args.model_path),
+             'client.options.device': args.device, **_choose_client(args),
              'budget.max_tokens': args.max_tokens, 'seed': args.seed,
              'methods': [m.strip() for part in args.method for m in part.split(',')] if args.method else None,
              'trace': False if args.no_trace else None}
@@ -214,10 +214,10 @@ def read_run_config(
 ) -> RunConfig:
     "Read the configuration: file, then options; raises ConfigError for what cannot be run."
     from cosee.runs.config import make_config, read_config
-    config = read_config(args.config, _fields(args))
+    config = read_config(args.config, _collect_fields(args))
     visual = visual_settings(args)
     if not (args.agents or args.max_steps or visual): return config
-    if visual: visual = {k: _full_path(v) for k, v in visual.items() if v is not None}
+    if visual: visual = {k: _resolve_path(v) for k, v in visual.items() if v is not None}
     data = config.model_dump(mode='json')
     data['methods'] = [_shape_method(m, args, visual) for m in data['methods']]
     if visual and data['methods'] == config.methods:
@@ -235,7 +235,7 @@ def mean_scores(
     found = score_records([slim(r) for r in run], metrics) if metrics else {}
     return {method: {m: s.mean for m, s in scores.items()} for method, scores in found.items()}
 
-def _counts_row(name: str, s: Mapping[str, Any]) -> list[Any]:
+def _make_counts_row(name: str, s: Mapping[str, Any]) -> list[Any]:
     invalid = f"{s['invalid'] / max(1, s['replies']):.1%}"
     return [name, s['ok'], s['failed'], invalid, f"{s['tokens']:,}", f"{s['calls']:,}", f"{s['seconds']:.0f}"]
 
@@ -246,14 +246,14 @@ def total_counts(
     names = 'ok', 'failed', 'invalid', 'replies', 'tokens', 'calls', 'seconds', 'reading', 'reading_tokens'
     return {k: sum(s[k] for s in status.values()) for k in names}
 
-def _reading_text(total: Mapping[str, float]) -> str:
+def _describe_reading(total: Mapping[str, float]) -> str:
     "What the reading of pages took, in a line; '' where it took nothing"
     tokens = f" and {total['reading_tokens']:,} tokens of the transcriber" if total['reading_tokens'] else ''
     if total['reading'] < .05 and not tokens: return ''
     return f"\nreading the pages took {total['reading']:.1f} s{tokens}, apart from the methods"
 
 # %% ../../nbs/cli/09_runs.ipynb #6d2a06cb
-def _progress_text(run: Run, status: Status) -> str:
+def _describe_progress(run: Run, status: Status) -> str:
     "How far a run is, in words"
     progress = run.progress(status)
     of = f" of {progress['planned']:,}" if progress['planned'] else ''
@@ -267,14 +267,14 @@ def status_text(
 ) -> str:
     "Write what each method came to, how far the run is, and where it lies."
     metrics, means, total = run.about.get('metrics') or {}, mean_scores(run), total_counts(status)
-    rows = [[*_counts_row(m, s), *(f"{100 * means[m][k]:.1f}" if k in means.get(m, {}) else '' for k in metrics)]
+    rows = [[*_make_counts_row(m, s), *(f"{100 * means[m][k]:.1f}" if k in means.get(m, {}) else '' for k in metrics)]
             for m, s in status.items()]
-    if len(rows) > 1: rows.append([*_counts_row('together', total), *('' for _ in metrics)])
+    if len(rows) > 1: rows.append([*_make_counts_row('together', total), *('' for _ in metrics)])
     table = text_table(['method', 'answered', 'failed', 'invalid', 'tokens', 'calls', 'seconds', *metrics], rows)
-    return f'{table}{_reading_text(total)}\n{_progress_text(run, status)}\n{run.folder}'
+    return f'{table}{_describe_reading(total)}\n{_describe_progress(run, status)}\n{run.folder}'
 
 # %% ../../nbs/cli/09_runs.ipynb #bbddb3a8
-def _failure_lines(run: Run, most: int = 3) -> list[str]:
+def _list_failures(run: Run, most: int = 3) -> list[str]:
     "The commonest reasons why answers failed"
     reasons = Counter(one_line(str(r['error'] or 'nobody says why'), 200) for r in run if r['status'] != 'ok')
     return [f'{n:,} failed: {reason}' for reason, n in reasons.most_common(most)]
@@ -286,7 +286,7 @@ def _print_result(args: RunOptions, run: Run) -> int:
     if args.as_json: print_json(dict(folder=str(run.folder), methods=methods, skipped=skipped))
     else: print(status_text(run, status))
     for s in skipped[:5]: print(f'cosee: not readable: {one_line(s, 200)}', file=sys.stderr)
-    for line in _failure_lines(run) if status.failed else (): print(f'cosee: {line}', file=sys.stderr)
+    for line in _list_failures(run) if status.failed else (): print(f'cosee: {line}', file=sys.stderr)
     return RUN_FAILED if status.failed or skipped else RUN_OK
 
 # %% ../../nbs/cli/09_runs.ipynb #46d3f76d
@@ -344,7 +344,7 @@ def run(options: RunOptions) -> int:
     from cosee.runs.record import read_shard
     place = options.config
     if place and (Path(place).is_dir() or is_pack(place)): return _continue_folder(options, place)
-    if not (options.config or options.demo or _fields(options)): raise Stop(_NOTHING_SAID, BAD_INPUT)
+    if not (options.config or options.demo or _collect_fields(options)): raise Stop(_NOTHING_SAID, BAD_INPUT)
     config = read_run_config(options)
     folder = Path(options.output_dir or Path('runs') / config.name)
     if options.shard:
@@ -359,7 +359,7 @@ def _continue_folder(args: RunOptions, folder: str) -> int:
     if run.packed:
         raise Stop(f'{run.folder} is an archive, which is only read; `cosee report {run.folder} --format records -o '
                    'FOLDER` makes a folder of it', BAD_INPUT)
-    if _fields(args) or args.shard or args.output_dir or args.agents or args.max_steps:
+    if _collect_fields(args) or args.shard or args.output_dir or args.agents or args.max_steps:
         raise Stop(f'{run.folder} goes on as it was begun; to change something, name its configuration file and '
                    '--output-dir', BAD_INPUT)
     return _run_rest(args, _read_folder_config(run, args.allow_plugins), run.folder, run.about.get('shard'))

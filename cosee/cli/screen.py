@@ -142,12 +142,12 @@ def make_dataset(args: MakeOptions) -> int:
         raise Stop('--timestamp: letters, digits and _ only', BAD_INPUT)
     quiet = False if args.quiet else None
     folder = make_screens(args.config, args.out, args.workers, args.timestamp, not args.no_resume, quiet)
-    counts = _counts(folder)
+    counts = _count_samples(folder)
     text = ', '.join(f'{n} {part}' for part, n in counts.items())
     print(json.dumps(dict(folder=str(folder), **counts)) if args.as_json else f'{folder}: {text}')
     return 0
 
-def _counts(folder: Path) -> dict[str, int]:
+def _count_samples(folder: Path) -> dict[str, int]:
     "Count the samples of each part of a data set"
     parts = {n: folder / f'{n}.jsonl' for n in ('train', 'val', 'held_out')}
     found = {n: p.read_bytes().count(b'\n') for n, p in parts.items() if p.exists()}
@@ -193,7 +193,7 @@ def _read_predictions(path: Path) -> dict[str, Prediction]:
     return out
 
 # %% ../../nbs/cli/13_screen.ipynb #2f5394c2
-def _sample_dict(sample: Sample, row: Optional[StepRow]) -> dict[str, Any]:
+def _describe_sample(sample: Sample, row: Optional[StepRow]) -> dict[str, Any]:
     "What `--json` says about one sample"
     meta = sample['meta']
     facts = dict(id=meta['id'], task=meta['task_type'], prompt=sample['question'],
@@ -220,15 +220,15 @@ def show_samples(args: ShowOptions) -> int:
     "Print samples, and write pictures with the expected and the predicted step."
     samples = _load_samples(args, args.id)
     rows = _score_samples(args, samples)
-    facts = [_sample_dict(s, r) for s, r in zip(samples, rows)]
+    facts = [_describe_sample(s, r) for s, r in zip(samples, rows)]
     if args.pictures:
         args.pictures.mkdir(parents=True, exist_ok=True)
         for n, (s, r, t) in enumerate(zip(samples, rows, facts)): t['picture'] = _write_picture(args.pictures, n, s, r)
     if args.as_json: print(json.dumps(facts, ensure_ascii=False, indent=1))
-    else: print('\n'.join(map(_sample_text, facts)))
+    else: print('\n'.join(map(_write_sample, facts)))
     return 0
 
-def _sample_text(facts: dict[str, Any]) -> str:
+def _write_sample(facts: dict[str, Any]) -> str:
     "Write a sample for people"
     expected = one_line(json.dumps(facts['expected'], ensure_ascii=False), 200)
     return f"{facts['id']}  {facts['task']}\n    {one_line(facts['prompt'], 200)}\n    {expected}"
@@ -321,17 +321,17 @@ def _make_plan(args: PlanOptions, question: str, image: str) -> PlannerOutput:
     except VLMClientError as e: raise Stop(f'{type(e).__name__}: {e}', FAILED) from e
 
 # %% ../../nbs/cli/13_screen.ipynb #8d4f143b
-def _field_text(value: Any) -> str:
+def _write_field(value: Any) -> str:
     "Write a field of a plan in one line"
     if value is None: return '-'
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 300)
 
 def _spell_name(name: str) -> str: return name.replace('_', ' ')
 
-def _plan_lines(out: dict[str, Any]) -> list[str]:
+def _write_plan(out: dict[str, Any]) -> list[str]:
     "Write a plan for people: fields, steps, and what was measured"
     steps = [_spell_name(k) for k, on in out['plan'].items() if on]
-    fields = {_spell_name(k): _field_text(v) for k, v in out.items() if k not in ('plan', 'quality')}
+    fields = {_spell_name(k): _write_field(v) for k, v in out.items() if k not in ('plan', 'quality')}
     found = (out.get('quality') or {}).get('findings', [])
     measured = [(f['distortion'], f"{f['severity']:.0%} ({_spell_name(f['measure'])} {f['value']:g})") for f in found]
     lines = [*fields.items(), ('steps', ', '.join(steps) or 'none'), *measured]
@@ -354,11 +354,11 @@ def _plan_image(args: PlanOptions, question: str) -> int:
     out = found.model_dump()
     if args.measure: out['quality'] = _measure_plan(args, question, image, found)
     if args.as_json: print_json(out)
-    else: print('\n'.join(_plan_lines(out)))
+    else: print('\n'.join(_write_plan(out)))
     return 0
 
 # %% ../../nbs/cli/13_screen.ipynb #8bff52fe
-def _page_row(number: int, image: Image) -> dict[str, Any]:
+def _describe_page(number: int, image: Image) -> dict[str, Any]:
     "What `--json` says about one page; one that is too small to be judged has no measures"
     from cosee.planner.quality import image_quality, quality_findings
     measures = image_quality(image) if min(image.size) >= 16 else {}
@@ -371,7 +371,7 @@ def _measure_pages(args: PlanOptions) -> int:
     from cosee.planner.quality import quality_text
     try: found = load_pages(args.files, dpi=args.dpi, pages=args.pages)
     except ValueError as e: raise Stop(str(e), BAD_INPUT) from e
-    rows = [_page_row(n, image) for n, image in enumerate(found, 1)]
+    rows = [_describe_page(n, image) for n, image in enumerate(found, 1)]
     if args.as_json: print_json(rows)
     else: print('\n'.join(f"page {r['page']:<4} {quality_text(r['findings'])}" for r in rows))
     return 0

@@ -125,7 +125,7 @@ def make_clients(
         raise Stop(f'--price: {one_line(unknown[0], 60)!r} is not offered; name one of {", ".join(makers)}', BAD_INPUT)
     return Clients(makers, about, prices, model_hint() if args.no_model else '')
 
-def _service_of(
+def _make_service(
     args: ServiceOptions,
     command: str # its name, for the folder
 ) -> EpisodeService: # not open yet
@@ -149,7 +149,7 @@ def open_service(
     "The service, open while the block runs; raises `Stop` where it cannot be opened."
     from cosee.server.documents import RequestError
     from cosee.runs.log import RunError
-    service, last = _service_of(args, command), None
+    service, last = _make_service(args, command), None
     for n in range(1, several + 1):
         try: opened = service.__enter__()
         except (RunError, RequestError) as e:
@@ -285,7 +285,7 @@ exit codes:
 # %% ../../nbs/cli/12_server.ipynb #6c6e4f23
 OWNER = 'owner'   # the name of a token that nobody chose
 
-def _entry_tokens(
+def _open_entry_tokens(
     args: ListenOptions
 ) -> tuple[Tokens, str]: # who is let in, and what stands behind the address
     "Tokens that were given, or one that is made; raises `Stop` as `open_tokens` does."
@@ -300,7 +300,7 @@ def app(options: AppOptions) -> int:
     from cosee.app.server import create_page_app
     from cosee.server.security import hosts_for
     from cosee.server.serve import address_of
-    tokens, path = _entry_tokens(options)
+    tokens, path = _open_entry_tokens(options)
     with open_service(options, 'app', several=4) as service, listen(options.host, options.port) as sock:
         if not options.no_browser: show_in_browser(address_of(sock) + path, wait=0)
         page = create_page_app(service, tokens, hosts_for(options.host, options.name))

@@ -20,7 +20,7 @@ def _end(number: int, frame: Optional[FrameType]):
 # %% ../../nbs/cli/00_signals.ipynb #5d0f26d7
 HEARD: list[int] = []   # signals of Ctrl-C that the command was sent
 
-def _note(number: int, frame: Optional[FrameType]):
+def _raise_interrupt(number: int, frame: Optional[FrameType]):
     "Raise KeyboardInterrupt, as the handler of a signal"
     HEARD.append(number)
     signal.default_int_handler(number, frame)
@@ -31,7 +31,7 @@ def _replace(handlers: Collection[object], other: Union[Callable[..., object], s
 
 def hear():
     "From now on Ctrl-C raises KeyboardInterrupt again."
-    _replace([_end], _note)
+    _replace([_end], _raise_interrupt)
 
 # %% ../../nbs/cli/00_signals.ipynb #668e7003
 def wait():
@@ -42,5 +42,5 @@ def wait():
 
 def let_go():
     "Ctrl-C as before; at the end of the process, when all is said, it is not heard any more."
-    _replace([_end, _note], signal.default_int_handler)
+    _replace([_end, _raise_interrupt], signal.default_int_handler)
     atexit.register(_replace, [signal.default_int_handler], signal.SIG_IGN)

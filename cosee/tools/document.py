@@ -51,16 +51,16 @@ class InteractiveDocumentWithTools(InteractiveDocument):
         if not {TOOL_CALL_TAG, TOOL_RESULT_TAG} <= hidden: return shown
         return super().view(include_tags, hidden | ({TOOL_TALK_TAG, TOOL_POLICY_TAG} - {*include_tags}))
 
-    def _talk(self, text: str): self._response(text, tags=[TOOL_TALK_TAG])
+    def _talk(self, text: str): self._add_response(text, tags=[TOOL_TALK_TAG])
 
     def _model_response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
         "What a model says is never a record"
-        super()._model_response(inert(text), tags=tags, end=end)
+        super()._add_model_response(inert(text), tags=tags, end=end)
 
     def _use(self, call: tuple[str, dict[str, Any]], reply: str, attempt: int) -> Outcome:
         "Run one call and write it down."
         out = self._box.run(ToolCall(*call, raw_response=reply, attempt_index=attempt))
-        self._model_response(reply, tags=[TOOL_TALK_TAG])
+        self._add_model_response(reply, tags=[TOOL_TALK_TAG])
         self._talk('\n')
         self.append(out.call_text() + '\n', tags=[TOOL_CALL_TAG, *out.tags])
         if out.note: self.append(out.note + '\n', tags=[TOOL_POLICY_TAG, *out.tags])
@@ -108,8 +108,8 @@ class InteractiveDocumentWithTools(InteractiveDocument):
                 answer_label=answer_label, view=view, **sampling)
         start = len(self._contents)
         self.statement(self._box.describe(), tags=[TOOL_TALK_TAG])
-        self._question(f'{question_label}: {question}\n')
-        self._response(f'{answer_label}: {answer_prefix}')
+        self._add_question(f'{question_label}: {question}\n')
+        self._add_response(f'{answer_label}: {answer_prefix}')
         answer = self._consult(start, view, answer_label, **sampling)
         if answer is None: answer = self._force(start, view, answer_label, terminators=terminators, **sampling)
         else: answer = truncate(answer.removeprefix(answer_prefix), terminators)
@@ -129,18 +129,18 @@ class InteractiveDocumentWithTools(InteractiveDocument):
         said = self._box.describe() + '\nAlternatively, answer with the letter of your choice.'
         self.statement(said, tags=[TOOL_TALK_TAG])
         options = self._pose(question, answers, randomize_choices)
-        self._response('Answer: ')
+        self._add_response('Answer: ')
         reply = self._consult(start, view, 'Answer', max_tokens=500, temperature=0.0)
         if reply is None:
             self._talk('[Max tool calls reached. Select your answer.]\n')
             self._talk('Answer: ')
-            self._response('(')
+            self._add_response('(')
             return self._choose(start, options, answers, view)
         i = match_choice(reply, list(options))
         if i is None: i = match_choice(reply, [str(answers[j]) for j in options.values()])
         if i is not None:
-            self._model_response(f'({list(options)[i]})\n')
+            self._add_model_response(f'({list(options)[i]})\n')
             return list(options.values())[i]
-        self._model_response(reply + '\n')
-        self._response('Please select from the options: (')
+        self._add_model_response(reply + '\n')
+        self._add_response('Please select from the options: (')
         return self._choose(start, options, answers, view)
