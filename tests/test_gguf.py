@@ -254,7 +254,7 @@ def test_control_tokens_in_foreign_text_steer_nothing(both, file, pages):
     for client, request in ((seen, asked(pages, BREAK)), (seen, asked([], BREAK)), (own, asked([], BREAK))):
         plain = request.but(question="What?")
         def steering(r, client=client):
-            ids = client._ids(*client._render_chat(client.render(r).messages, {}))
+            ids = client._tokenize_prompt(*client._render_chat(client.render(r).messages, {}))
             names = [t for t in client.header.control if not t.startswith("<|long")]
             known = {client._post("/tokenize", dict(content=t, parse_special=True))["tokens"][0] for t in names}
             return [i for i in ids if i in known]
@@ -271,7 +271,7 @@ def test_a_schema_without_a_grammar_is_refused_and_a_dropped_one_noticed(client,
         with pytest.raises(ValueError, match="no grammar for this schema"): client.chat(SAY, schema=schema)
         with pytest.raises(ValueError, match="no grammar for this schema"): both[1].respond(
             asked(pages).but(schema=schema))
-    monkeypatch.setattr(gguf_client, "_grammar", lambda _: "%llguidance {}\nstart: %json " + json.dumps(lost))
+    monkeypatch.setattr(gguf_client, "_compile_grammar", lambda _: "%llguidance {}\nstart: %json " + json.dumps(lost))
     with pytest.raises(ResponseParseError, match="does not follow its schema .no JSON") as e:
         both[1].respond(asked(pages).but(schema=SCHEMA))
     assert e.value.raw_response
@@ -281,8 +281,8 @@ def test_another_count_of_the_engine_is_an_error_and_a_long_prompt_refused(pair,
     client = GgufClient(pair[0], threads=1, max_pixels=TINY_PIXELS, context=300)
     with pytest.raises(ContextError, match=r"page_selection='auto'\) or give it more context \(context=\)"):
         client.respond(asked([*pages, *pages]))
-    known = GgufClient._ids
-    monkeypatch.setattr(GgufClient, "_ids", lambda self, *a: [*known(self, *a), 1])
+    known = GgufClient._tokenize_prompt
+    monkeypatch.setattr(GgufClient, "_tokenize_prompt", lambda self, *a: [*known(self, *a), 1])
     with pytest.raises(ServerError, match="the engine counts [0-9]+ tokens of a prompt that has [0-9]+"):
         client.respond(asked(pages[:1]))
 

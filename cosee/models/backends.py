@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cosee.models.client import Message, Params, Reply, Request, Schema
 
 # %% auto #0
-__all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'M', 'OWN_KINDS', 'SERVER_PORTS', 'Backend', 'make_backend', 'with_key',
+__all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'OWN_KINDS', 'M', 'SERVER_PORTS', 'Backend', 'make_backend', 'with_key',
            'PlannerConfig', 'Config', 'parse_config', 'load_config', 'usual_config', 'use_client', 'usual_backend',
            'CallRecord', 'record', 'unrecorded', 'note_call', 'cut_when', 'to_be_cut', 'cut_check']
 
@@ -28,6 +28,7 @@ __all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'M', 'OWN_KINDS', 'SERVER_
 KINDS_OF_BACKEND: tuple[str, ...] = ('openai', 'anthropic', 'google', 'qwen', 'local', 'gguf')
 Fields = dict[str, Any]            # of a backend, as a file has them
 Variables = dict[str, str]         # of the environment
+OWN_KINDS = set[str]()             # names of clients that were registered, see `register_client`
 _strict = ConfigDict(extra='forbid', protected_namespaces=(), frozen=True)
 
 class _Limits(BaseModel):
@@ -49,7 +50,6 @@ class _Limits(BaseModel):
         "What a reply may take in all."
         return self.deadline or self.timeout * (self.max_retries + 1) + 30
 
-# %% ../../nbs/models/00_backends.ipynb #a1bff91b
 class Backend(_Limits):
     "One model, and how to reach it."
     id: str = ''   # its name in the file
@@ -133,8 +133,6 @@ def with_key(
     remember_secret(key)
     return backend.model_copy(update=dict(api_key=SecretStr(key)))
 
-OWN_KINDS = set[str]()   # names of clients that were registered, see `register_client`
-
 # %% ../../nbs/models/00_backends.ipynb #320eccad
 class PlannerConfig(BaseModel):
     "How the planner is asked."
@@ -164,7 +162,7 @@ class Config(BaseModel):
     def __repr__(self) -> str: return f"Config({self.source!r}: {', '.join(self.ids)})"
     __str__ = __repr__
 
-    def _backend(self, id: str, env: Variables) -> Backend:
+    def _make_backend(self, id: str, env: Variables) -> Backend:
         kind, where = self.entries[id].get('kind'), f'{self.source}: {id}'
         if isinstance(kind, str) and kind not in KINDS_OF_BACKEND and kind not in OWN_KINDS:
             raise ConfigError(f"{where}: kind: {no_such('kind', kind, KINDS_OF_BACKEND)}, or register it first")
@@ -176,7 +174,7 @@ class Config(BaseModel):
             open_fields = json.dumps({k: v for k, v in fields.items() if k != 'api_key'}, default=str)
             names = set(VARIABLE.findall(open_fields))
             unset = [n for n, default in names if not self._env.get(n) and not default]
-            if not unset: self._backend(id, self._env)
+            if not unset: self._make_backend(id, self._env)
         if self.client and self.client not in ('none', *self.entries):
             raise ConfigError(f"{self.source}: client: {no_such('backend', self.client, self.ids)}")
         for field in ('backend', 'fallback_backend'):
@@ -196,7 +194,7 @@ class Config(BaseModel):
         if id not in self.entries and len(alone) == 1: id = alone[0]
         if id not in self.entries:
             raise ConfigError(f"{self.source}: {no_such('backend', id, self.ids)}")
-        return self._backend(id, self._env)
+        return self._make_backend(id, self._env)
 
 # %% ../../nbs/models/00_backends.ipynb #4992bb70
 def _split_models(name: str, fields: object, where: str) -> dict[str, Fields]:
@@ -278,7 +276,7 @@ def use_client(
 # %% ../../nbs/models/00_backends.ipynb #cbdad2cf
 SERVER_PORTS = {'ollama': 11434, 'lmstudio': 1234, 'llama-server': 8080, 'vllm': 8000, 'server': 8000}   # usual ones
 
-def _local_server(port: int) -> Fields:
+def _local_server_fields(port: int) -> Fields:
     "The fields of a server on this machine, which may need minutes to load its model"
     return dict(kind='openai', base_url=f'http://127.0.0.1:{port}/v1', api_key='${COSEE_API_KEY}', timeout=600,
                 max_retries=1)
@@ -288,7 +286,7 @@ _USUAL: dict[str, Fields] = dict(
                 structured='strict', length_field='max_completion_tokens', extra_sampling=False),
     anthropic=dict(api_key='${ANTHROPIC_API_KEY}'),
     google=dict(api_key='${GOOGLE_API_KEY}'),
-    qwen={}, gguf={}, **{name: _local_server(port) for name, port in SERVER_PORTS.items()})
+    qwen={}, gguf={}, **{name: _local_server_fields(port) for name, port in SERVER_PORTS.items()})
 
 def usual_backend(
     id: str,                         # 'kind.model', such as 'openai.gpt-4o'
@@ -325,7 +323,6 @@ def record() -> Iterator[list[CallRecord]]:
     try: yield calls
     finally: _calls.reset(token)
 
-# %% ../../nbs/models/00_backends.ipynb #723e5d46
 @contextmanager
 def unrecorded() -> Iterator[None]:
     "Calls made in this block are part of a call that is recorded already."
@@ -341,9 +338,7 @@ def note_call(
     if calls is not None: calls.append(call)
 
 # %% ../../nbs/models/00_backends.ipynb #92ca57d9
-def _is_never() -> bool: return False
-
-_cut: ContextVar[Callable[[], bool]] = ContextVar('cosee_cut', default=_is_never)
+_cut: ContextVar[Callable[[], bool]] = ContextVar('cosee_cut', default=lambda: False)
 
 @contextmanager
 def cut_when(

@@ -436,7 +436,7 @@ class _Form(NamedTuple):
 
 _forms: WeakKeyDictionary[Any, _Form] = WeakKeyDictionary()   # of functions that were looked at
 
-def _form_of(generate: Callable[..., Any]) -> _Form:
+def _find_form(generate: Callable[..., Any]) -> _Form:
     "The form of a `generate`, looked up once"
     key = getattr(generate, '__func__', generate)
     try: return _forms.get(key) or _forms.setdefault(key, _read_form(generate))
@@ -462,7 +462,7 @@ def accepted(
     settings: Params       # by name
 ) -> Params:
     "The part of `settings` that `f` takes by keyword."
-    names = _form_of(f).names
+    names = _find_form(f).names
     return settings if names is None else {k: v for k, v in settings.items() if k in names}
 
 # %% ../../nbs/models/16_adapter.ipynb #4a22ebff
@@ -498,7 +498,7 @@ class GenerateClient(VLMClient):
         self.model, self.name = model, name if isinstance(name, str) and name else type(model).__name__
         self.identity = who if isinstance(who, (str, dict, list)) else None
         self.constrains = getattr(model, 'constrains', False) is True
-        self._form = _form_of(model.generate)
+        self._form = _find_form(model.generate)
         self._alone = self._form.planner and _has_generate_alone(model)
 
     def __getattr__(self, name: str) -> Any:

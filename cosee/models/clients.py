@@ -20,7 +20,7 @@ from ..utils.config import VARIABLE, ConfigError, config_path
 __all__ = ['with_page_text', 'reading_client', 'backend_client', 'text_client']
 
 # %% ../../nbs/models/25_clients.ipynb #68619d4d
-def _way(text_source: str, transcriber: Any) -> tuple[Any, bool]:
+def _choose_source(text_source: str, transcriber: Any) -> tuple[Any, bool]:
     "Where page text comes from, and whether it stands beside images"
     if text_source != 'image_and_text': return text_source, False
     return 'model' if transcriber else 'auto', True
@@ -33,7 +33,7 @@ def with_page_text(
     transcriber: Any = None        # of 'model': who writes pages down, see `make_transcriber`
 ) -> MultimodalClient:
     "A client that is given page text beside or instead of images; raises as `make_extractor` does."
-    way, keep_images = _way(text_source, transcriber)
+    way, keep_images = _choose_source(text_source, transcriber)
     words = make_extractor(way, transcriber) if way == 'model' or transcriber else None
     return MultimodalClient(client, images, keep_images, page_tokens=page_tokens, text_source=way, words=words)
 
@@ -122,7 +122,7 @@ def text_client(
     own = 'form', 'page_tokens', 'text_source', 'keep_images', 'transcriber'
     mine = {k: options.pop(k) for k in own if k in options}
     if mine.get('text_source') == 'image_and_text':
-        mine['text_source'], mine['keep_images'] = _way('image_and_text', mine.get('transcriber'))
+        mine['text_source'], mine['keep_images'] = _choose_source('image_and_text', mine.get('transcriber'))
     if model_path: options['model_path'] = model_path
     if llm is None: llm = 'openai' if options.get('model') else 'gguf' if model_path else ''
     if not llm:

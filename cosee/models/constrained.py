@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 from weakref import WeakKeyDictionary
 from .client import Schema
+if TYPE_CHECKING: import torch
 
 # %% auto #0
 __all__ = ['Change', 'byte_tokenizer', 'completes', 'shortest_ending', 'bounded', 'Vocabulary', 'vocabulary_of', 'check_schema',
@@ -43,7 +44,7 @@ def completes(
 _FREE, _DIGITS, _CLOSERS = frozenset(b'?0aA -"'), frozenset(b'0123456789'), frozenset(b']}')
 _QUOTE, _COMMA, _MARK, _ZERO = b'",?0'
 
-def _next_bytes(matcher, in_number: bool = False) -> list[int]:
+def _list_next_bytes(matcher, in_number: bool = False) -> list[int]:
     "The bytes worth trying next; of digits, 0 comes first and then the largest, which satisfies any minimum soonest"
     bits = int.from_bytes(matcher.compute_bitmask(), 'little')
     allowed = {b for b in range(256) if bits >> b & 1}
@@ -54,10 +55,10 @@ def _next_bytes(matcher, in_number: bool = False) -> list[int]:
     elif allowed & _DIGITS: allowed -= {*b'-'}
     return sorted(allowed, key=lambda b: (b != _MARK, b != _ZERO, -b if b in _DIGITS else b))
 
-# %% ../../nbs/local/09_constrained.ipynb #b7fd5c16
-def _branches(matcher, text: bytes, hints: tuple[bytes, ...]) -> Iterator[tuple[bytes, bytes]]:
+# %% ../../nbs/local/09_constrained.ipynb #7c3232e5
+def _list_branches(matcher, text: bytes, hints: tuple[bytes, ...]) -> Iterator[tuple[bytes, bytes]]:
     "What may follow `text`, with all that is forced behind it: (text, its trace)"
-    steps = _next_bytes(matcher, text[-1:].isdigit())
+    steps = _list_next_bytes(matcher, text[-1:].isdigit())
     alike = len(steps) > 8 or {*steps} <= _FREE
     pairs = [(bytes([b]), b'0' if b in _DIGITS else b'?' if alike else bytes([b])) for b in steps]
     if _MARK in steps: pairs += [(h, h) for h in hints if matcher.validate_tokens([*h]) == len(h)]
@@ -67,7 +68,6 @@ def _branches(matcher, text: bytes, hints: tuple[bytes, ...]) -> Iterator[tuple[
         forced = new.compute_ff_bytes()
         yield step + forced, seen + forced
 
-# %% ../../nbs/local/09_constrained.ipynb #7c3232e5
 def shortest_ending(
     matcher,                      # llguidance's matcher over bytes; it is not changed
     hints: tuple[bytes, ...] = () # texts that strings may have to contain
@@ -84,13 +84,10 @@ def shortest_ending(
         state = length, m.compute_bitmask(), len(trace) - len(past), past[-16:] if len(seen) < 2000 else b''
         if state in seen: continue
         seen.add(state)
-        for more, shown in _branches(m, text, hints):
+        for more, shown in _list_branches(m, text, hints):
             heapq.heappush(heap, (length + len(more), next(order), text + more, trace + shown))
 
-# %% ../../nbs/local/09_constrained.ipynb #ef036c1b
-if TYPE_CHECKING: import torch
-
-# %% ../../nbs/local/09_constrained.ipynb #2330dd6b
+# %% ../../nbs/local/09_constrained.ipynb #09b4951b
 _MAPS, _LISTS = ('properties', 'patternProperties', '$defs', 'definitions'), ('anyOf', 'oneOf', 'allOf', 'prefixItems')
 
 Change = Callable[[Schema, bool], Schema]   # (schema, may it be closed?) -> another
@@ -107,7 +104,6 @@ def _map_schemas(s: Any, change: Change, closed: bool = True) -> Any:
         elif key in ('items', 'additionalProperties'): s[key] = _map_schemas(value, change)
     return change(s, closed)
 
-# %% ../../nbs/local/09_constrained.ipynb #8e9fd138
 def _bound_number(s: Schema, most: float, decimals: int, fractions: bool) -> Schema:
     "An end on both sides, and of fractions so many decimals"
     ends = [s.get(side, s.get(open_side, end)) for side, open_side, end in
@@ -123,7 +119,6 @@ def _bound_object(s: Schema, items: int, closed: bool) -> Schema:
         return {'additionalProperties': False} | s
     return s if 'properties' in s else {'maxProperties': max(items, s.get('minProperties', 0))} | s
 
-# %% ../../nbs/local/09_constrained.ipynb #09b4951b
 def bounded(
     schema: Schema,             # JSON schema
     max_string: int = 1000,     # characters of a string without `maxLength`
@@ -143,7 +138,7 @@ def bounded(
     return _map_schemas(schema, change)
 
 # %% ../../nbs/local/09_constrained.ipynb #ff023b1c
-def _tokenizer_json(tokenizer) -> dict[str, Any]:
+def _read_tokenizer(tokenizer) -> dict[str, Any]:
     "The fast tokenizer behind `tokenizer`, with all of its added tokens marked as special"
     backend = getattr(tokenizer, 'backend_tokenizer', None)
     if backend is None: raise ValueError(f'{type(tokenizer).__name__} is no fast tokenizer: use AutoTokenizer')
@@ -159,7 +154,7 @@ class Vocabulary:
         tokenizer # a fast tokenizer of transformers
     ):
         from llguidance import LLTokenizer
-        spec, self.eos = _tokenizer_json(tokenizer), tokenizer.eos_token_id
+        spec, self.eos = _read_tokenizer(tokenizer), tokenizer.eos_token_id
         self.special = {t['content']: t['id'] for t in spec['added_tokens']}
         self.ll = LLTokenizer(json.dumps(spec), eos_token=self.eos, slices=LLTokenizer.json_slices())
         self.size = self.ll.vocab_size
@@ -202,28 +197,27 @@ def vocabulary_of(
         if tokenizer not in _vocabularies: _vocabularies[tokenizer] = Vocabulary(tokenizer)
         return _vocabularies[tokenizer]
 
-# %% ../../nbs/local/09_constrained.ipynb #4a0f40c5
-def _texts(value: Any) -> Iterator[str]:
+# %% ../../nbs/local/09_constrained.ipynb #8011b3c7
+def _find_texts(value: Any) -> Iterator[str]:
     "All strings in a JSON value"
     if isinstance(value, str): yield value
     elif isinstance(value, dict):
         for k, v in value.items():
             yield k
-            yield from _texts(v)
+            yield from _find_texts(v)
     elif isinstance(value, list):
-        for v in value: yield from _texts(v)
+        for v in value: yield from _find_texts(v)
 
-def _literals(schema: Schema) -> list[str]:
+def _find_literals(schema: Schema) -> list[str]:
     "Every string that an instance has to spell as the schema has it"
     found: list[str] = []
     def visit(s: Schema, _: bool) -> Schema:
-        found.extend(_texts([s.get('enum'), s.get('const'), s.get('required'), list(s.get('properties') or ())]))
+        found.extend(_find_texts([s.get('enum'), s.get('const'), s.get('required'), list(s.get('properties') or ())]))
         return s
     _map_schemas(schema, visit)
     return found
 
-# %% ../../nbs/local/09_constrained.ipynb #8011b3c7
-def _patterns(schema: Schema) -> set[str]:
+def _find_patterns(schema: Schema) -> set[str]:
     "Every `pattern`, without its anchors"
     found: set[str] = set()
     def visit(s: Schema, _: bool) -> Schema:
@@ -232,17 +226,17 @@ def _patterns(schema: Schema) -> set[str]:
     _map_schemas(schema, visit)
     return found
 
-def _hints(schema: Schema) -> tuple[bytes, ...]:
+def _find_hints(schema: Schema) -> tuple[bytes, ...]:
     "The shortest match of each `pattern`, as JSON spells it"
     from llguidance import LLMatcher
-    grammars = [LLMatcher.grammar_from_regex(p) for p in _patterns(schema)]
+    grammars = [LLMatcher.grammar_from_regex(p) for p in _find_patterns(schema)]
     matchers = [LLMatcher(byte_tokenizer(), grammar, log_level=0) for grammar in grammars]
     endings = [shortest_ending(m) for m in matchers if not m.is_error()]
     matches = sorted(e.decode() for e in endings if e is not None)
     return tuple(json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in matches)
 
-# %% ../../nbs/local/09_constrained.ipynb #8bc84016
-def _matcher(schema: Schema, tokenizer: Any, escapes: str = '"\\nrbtfu') -> Any:
+# %% ../../nbs/local/09_constrained.ipynb #3a224853
+def _make_matcher(schema: Schema, tokenizer: Any, escapes: str = '"\\nrbtfu') -> Any:
     "llguidance's matcher of compact JSON; ValueError says what is wrong with the schema"
     from llguidance import LLMatcher
     options: Any = dict(whitespace_flexible=False, json_allowed_escapes=escapes)   # its stub lacks the second
@@ -254,7 +248,7 @@ def check_schema(
     schema: Schema # JSON schema
 ):
     "Raise ValueError for a schema from which no grammar can be made."
-    _matcher(schema, byte_tokenizer())
+    _make_matcher(schema, byte_tokenizer())
 
 class _Compiled(NamedTuple):
     "A schema, ready to be followed"
@@ -271,16 +265,16 @@ def _compile(source: str, vocabulary: Vocabulary) -> _Compiled:
     schema, bounds = json.loads(source)
     check_schema(schema)
     schema = bounded(schema, **bounds)
-    literals = ''.join(_literals(schema))
+    literals = ''.join(_find_literals(schema))
     for name in vocabulary.special:
         if name in literals: raise ValueError(f'the schema spells the special token {name!r}: choose another name')
     control = any(ord(c) < 32 or ord(c) == 127 for c in literals)
-    tokens, byte = (_matcher(schema, t, '"\\nrbtfu' if control else '"\\') for t in (vocabulary.ll, byte_tokenizer()))
-    find = partial(shortest_ending, hints=_hints(schema))
+    escapes = '"\\nrbtfu' if control else '"\\'
+    tokens, byte = (_make_matcher(schema, t, escapes) for t in (vocabulary.ll, byte_tokenizer()))
+    find = partial(shortest_ending, hints=_find_hints(schema))
     if (shortest := find(byte)) is None: raise ValueError(_NONE)
     return _Compiled(schema, tokens, byte, find, shortest)
 
-# %% ../../nbs/local/09_constrained.ipynb #3a224853
 class JsonGrammar:
     "The valid instances of a JSON schema, token by token; a schema that cannot be compiled raises ValueError."
     def __init__(self,
@@ -347,7 +341,7 @@ class GrammarState:
         "Can `ending` be written in `left` tokens?"
         return ending is not None and (len(ending) <= left or len(self.grammar.vocabulary.spell(ending)) <= left)
 
-    def _end_after(self, matcher, text: bytes, left: float) -> Optional[bytes]:
+    def _find_ending_after(self, matcher, text: bytes, left: float) -> Optional[bytes]:
         "An ending behind `text`, which `matcher` has read, of at most `left` tokens"
         old = self.ending
         starts = [len(text)] if old.startswith(text) else range(len(old) + 1)
@@ -367,7 +361,7 @@ class GrammarState:
             self.done = True
             return True
         matcher.consume_tokens([*text])
-        ending = self._end_after(matcher, text, self.left - 1)
+        ending = self._find_ending_after(matcher, text, self.left - 1)
         if ending is None: return False
         self._append([token], ending, matcher)
         return True

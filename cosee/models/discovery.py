@@ -64,7 +64,7 @@ def server_addresses() -> list[str]:
     if said is None: return [*USUAL_SERVERS]
     return [] if said.strip().lower() in ('', 'none', 'off') else [a.strip() for a in said.split(',') if a.strip()]
 
-def _root(address: str) -> str:
+def _parse_address(address: str) -> str:
     "The address of a server without a path; raises ConfigError for one that cannot be read"
     parts = urlsplit(address if '://' in address else f'http://{address}')
     try: whole = parts.scheme in ('http', 'https') and parts.hostname and (parts.port or True)
@@ -75,7 +75,7 @@ def _root(address: str) -> str:
 # %% ../../nbs/models/19_discovery.ipynb #d15c000e
 _MOST_BYTES = 4 * 2**20   # of an answer
 
-def _get(root: str, path: str, until: float, body: Optional[dict[str, Any]] = None) -> Any:
+def _ask_server(root: str, path: str, until: float, body: Optional[dict[str, Any]] = None) -> Any:
     "The JSON that a server answers before `until` (by `time.monotonic`); None where it answers none"
     left, parts = until - time.monotonic(), urlsplit(root)
     if left <= 0: return None
@@ -90,23 +90,23 @@ def _get(root: str, path: str, until: float, body: Optional[dict[str, Any]] = No
     except (OSError, http.client.HTTPException, ValueError, RecursionError): return None
     finally: connection.close()
 
-def _list(found: Any, key: str) -> list[dict[str, Any]]:
+def _read_rows(found: Any, key: str) -> list[dict[str, Any]]:
     "The mappings under a key of an answer of any shape"
     rows = found.get(key) if isinstance(found, dict) else None
     return [r for r in rows if isinstance(r, dict)][:500] if isinstance(rows, list) else []
 
-def _number(x: Any) -> int:
+def _read_size(x: Any) -> int:
     "A size as a server tells it; 0 for what is none"
     return int(x) if isinstance(x, (int, float)) and not isinstance(x, bool) and 0 < x < 1e15 else 0
 
-def _text(x: Any) -> str:
+def _read_name(x: Any) -> str:
     "A name as a server tells it, which is shown to people; '' for what is none"
     return x if isinstance(x, str) and len(x) <= 300 and x.isprintable() else ''
 
 # %% ../../nbs/models/19_discovery.ipynb #d15c0010
-def _models(server: str, root: str, model: Any, sees: Optional[bool] = None, **found) -> Iterator[FoundModel]:
+def _make_found(server: str, root: str, model: Any, sees: Optional[bool] = None, **found) -> Iterator[FoundModel]:
     "A model of a server; nothing for a name that is none, or for what is no model to ask"
-    if not _text(model) or _NO_CHAT.search(model): return
+    if not _read_name(model) or _NO_CHAT.search(model): return
     title, address = _SERVERS[server], urlsplit(root).netloc
     backend = usual_backend(f'{server}.{model}', base_url=f'{root}/v1')
     backend = backend.model_copy(update=dict(images=sees))
@@ -116,49 +116,53 @@ def _models(server: str, root: str, model: Any, sees: Optional[bool] = None, **f
 _SERVERS = {'ollama': 'Ollama', 'lmstudio': 'LM Studio', 'llama-server': 'llama-server', 'vllm': 'vLLM',
             'server': 'a server'}
 
-# %% ../../nbs/models/19_discovery.ipynb #d15c0011
-def _of_llama_server(root: str, listed: Any) -> list[FoundModel]:
+def _read_llama_server(root: str, listed: Any) -> list[FoundModel]:
     "The model of llama-server, by what /v1/models says"
-    can = {_text(m.get('model')) or _text(m.get('name')): m.get('capabilities') for m in _list(listed, 'models')}
+    can = {_read_name(m.get('model')) or _read_name(m.get('name')): m.get('capabilities')
+           for m in _read_rows(listed, 'models')}
     found = []
-    for m in _list(listed, 'data'):
-        told, meta = can.get(_text(m.get('id'))), m.get('meta')
-        size = _number(meta.get('size')) if isinstance(meta, dict) else 0
+    for m in _read_rows(listed, 'data'):
+        told, meta = can.get(_read_name(m.get('id'))), m.get('meta')
+        size = _read_size(meta.get('size')) if isinstance(meta, dict) else 0
         sees = 'multimodal' in told or 'vision' in told if isinstance(told, list) else None
-        context = _number(meta.get('n_ctx')) if isinstance(meta, dict) else 0
-        found += _models('llama-server', root, m.get('id'), sees, loaded=True, size=size, context=context or None)
+        context = _read_size(meta.get('n_ctx')) if isinstance(meta, dict) else 0
+        found += _make_found('llama-server', root, m.get('id'), sees, loaded=True, size=size, context=context or None)
     return found
 
-def _of_vllm(root: str, listed: Any) -> list[FoundModel]:
+def _read_vllm(root: str, listed: Any) -> list[FoundModel]:
     "The models of vLLM"
-    return [f for m in _list(listed, 'data') for f in _models('vllm', root, m.get('id'), loaded=True,
-                                                              context=_number(m.get('max_model_len')) or None)]
+    return [f for m in _read_rows(listed, 'data') for f in _make_found('vllm', root, m.get('id'), loaded=True,
+                                                              context=_read_size(m.get('max_model_len')) or None)]
 
-def _of_lmstudio(root: str, until: float) -> list[FoundModel]:
+def _ask_lmstudio(root: str, until: float) -> list[FoundModel]:
     "The models of LM Studio; [] where it is another server"
     found = []
-    for m in _list(_get(root, '/api/v1/models', until), 'models'):
+    for m in _read_rows(_ask_server(root, '/api/v1/models', until), 'models'):
         if m.get('type') not in ('llm', 'vlm'): continue
         can, there = m.get('capabilities'), m.get('loaded_instances')
         sees = bool(can.get('vision')) if isinstance(can, dict) else None
-        found += _models('lmstudio', root, m.get('key'), sees, loaded=bool(there), size=_number(m.get('size_bytes')))
+        size = _read_size(m.get('size_bytes'))
+        found += _make_found('lmstudio', root, m.get('key'), sees, loaded=bool(there), size=size)
     if found: return found
-    for m in _list(_get(root, '/api/v0/models', until), 'data'):
+    for m in _read_rows(_ask_server(root, '/api/v0/models', until), 'data'):
         if m.get('type') not in ('llm', 'vlm'): continue
-        found += _models('lmstudio', root, m.get('id'), m['type'] == 'vlm', loaded=m.get('state') == 'loaded')
+        found += _make_found('lmstudio', root, m.get('id'), m['type'] == 'vlm', loaded=m.get('state') == 'loaded')
     return found
 
 # %% ../../nbs/models/19_discovery.ipynb #d15c0012
-def _of_ollama(root: str, until: float) -> Iterator[list[FoundModel]]:
+def _ask_ollama(root: str, until: float) -> Iterator[list[FoundModel]]:
     "The models of Ollama, again and again with more known of them"
-    rows = [m for m in _list(_get(root, '/api/tags', until), 'models') if not _is_remote(m)]
-    running: list[Any] = _list(_get(root, '/api/ps', until), 'models')
-    context = {_text(m.get('name')): _number(m.get('context_length')) or None for m in running}
-    found = [f for m in rows for f in _models('ollama', root, m.get('name'), loaded=_text(m.get('name')) in context,
-                                              size=_number(m.get('size')), context=context.get(_text(m.get('name'))))]
+    rows = [m for m in _read_rows(_ask_server(root, '/api/tags', until), 'models') if not _is_remote(m)]
+    running: list[Any] = _read_rows(_ask_server(root, '/api/ps', until), 'models')
+    context = {_read_name(m.get('name')): _read_size(m.get('context_length')) or None for m in running}
+    found = list[FoundModel]()
+    for m in rows:
+        name = _read_name(m.get('name'))
+        found += _make_found('ollama', root, name, loaded=name in context, size=_read_size(m.get('size')),
+                             context=context.get(name))
     yield found
     for i, f in enumerate(found):
-        can = _get(root, '/api/show', until, dict(model=f.backend.model))
+        can = _ask_server(root, '/api/show', until, dict(model=f.backend.model))
         can = can.get('capabilities') if isinstance(can, dict) else None
         if isinstance(can, list): found[i] = _check_capabilities(f, can)
     yield [f for f in found if f]
@@ -175,37 +179,37 @@ def _check_capabilities(found: FoundModel, can: list[Any]) -> Any:
     return replace(found, backend=backend, sees='vision' in can)
 
 # %% ../../nbs/models/19_discovery.ipynb #d15c0014
-def _models_at(root: str, until: float, keep: Callable[[list[FoundModel]], None]):
+def _ask_for_models(root: str, until: float, keep: Callable[[list[FoundModel]], None]):
     "Tell `keep` what models a server has, each time that more is known"
-    listed = _get(root, '/v1/models', until)
-    rows = _list(listed, 'data')
+    listed = _ask_server(root, '/v1/models', until)
+    rows = _read_rows(listed, 'data')
     owners = {str(m.get('owned_by')) for m in rows}
     if not rows or 'cosee' in owners: return
-    if 'vllm' in owners: return keep(_of_vllm(root, listed))
-    if 'llamacpp' in owners: return keep(_of_llama_server(root, listed))
-    if known := _of_lmstudio(root, until): return keep(known)
-    for known in _of_ollama(root, until):
+    if 'vllm' in owners: return keep(_read_vllm(root, listed))
+    if 'llamacpp' in owners: return keep(_read_llama_server(root, listed))
+    if known := _ask_lmstudio(root, until): return keep(known)
+    for known in _ask_ollama(root, until):
         if known: keep(known)
         else: break
     else: return
-    keep([f for m in rows for f in _models('server', root, m.get('id'))])
+    keep([f for m in rows for f in _make_found('server', root, m.get('id'))])
 
 def find_servers(
     addresses: Optional[Sequence[str]] = None, # HOST:PORT, or addresses with http://; None: `server_addresses()`
     seconds: float = .25                       # after which nothing is waited for
 ) -> list[FoundModel]:                         # the best first
     "The models of servers that answer in time; raises ConfigError for an address that cannot be read."
-    roots = [_root(a) for a in (server_addresses() if addresses is None else addresses)]
+    roots = [_parse_address(a) for a in (server_addresses() if addresses is None else addresses)]
     until = time.monotonic() + seconds
     found = dict[str, list[FoundModel]]()
-    def look(root: str): _models_at(root, until, lambda known: found.__setitem__(root, known))
+    def look(root: str): _ask_for_models(root, until, lambda known: found.__setitem__(root, known))
     threads = [threading.Thread(target=look, args=(root,), daemon=True) for root in roots]
     for thread in threads: thread.start()
     for thread in threads: thread.join(max(0., until - time.monotonic()))
     return sorted((f for root in roots for f in found.get(root, ())), key=lambda f: f.rank, reverse=True)
 
 # %% ../../nbs/models/19_discovery.ipynb #d15c001d
-def _hub_folders() -> Iterator[tuple[str, Path]]:
+def _find_in_hub() -> Iterator[tuple[str, Path]]:
     "Repository and folder of each whole vision model in the cache of the hub"
     for config in sorted(hub_folder().glob('models--*/snapshots/*/config.json')):
         if _takes_images(config) and _is_whole(config.parent):
@@ -229,7 +233,7 @@ def _is_whole(folder: Path) -> bool:
 # %% ../../nbs/models/19_discovery.ipynb #d15c001e
 def _has_gpu() -> bool: return Path('/proc/driver/nvidia/version').exists()
 
-def _weights(name: str, path: Path, sees: bool, size: int) -> Iterator[FoundModel]:
+def _check_weights(name: str, path: Path, sees: bool, size: int) -> Iterator[FoundModel]:
     "Weights as a model, where they can be opened here"
     from cosee.models.checkpoint import LOCAL, QWEN, free_bytes, stored_config
     kind = 'gguf' if path.suffix == '.gguf' else 'qwen' if stored_config(path).get('model_type') in QWEN else 'local'
@@ -247,10 +251,10 @@ def find_weights() -> list[FoundModel]: # vision before text, then what suits th
         state = weights_state(name)
         if state.found not in ('here', 'unchecked') or not state.path: continue
         known.add(entry.repository)
-        found += _weights(name, state.path, entry.sees, entry.size)
-    for repository, folder in _hub_folders():
+        found += _check_weights(name, state.path, entry.sees, entry.size)
+    for repository, folder in _find_in_hub():
         size = sum(p.stat().st_size for p in folder.glob('*.safetensors'))
-        if repository not in known: found += _weights(repository, folder, True, size)
+        if repository not in known: found += _check_weights(repository, folder, True, size)
     suits = _has_gpu()
     return sorted(found, key=lambda f: (f.sees, (f.backend.kind != 'gguf') == suits, f.size), reverse=True)
 
@@ -294,9 +298,9 @@ def choose_model(
         why = 'no model is at hand: the rule-based reader copies what pages say; `cosee models` tells how to get one'
         return Choice(NO_MODEL, '; '.join(filter(None, (why, keys_text()))))
     best, *others = found
-    return Choice(best.id, f'{best}{_short_context(best)}', best, tuple(others))
+    return Choice(best.id, f'{best}{_advise_on_context(best)}', best, tuple(others))
 
-def _short_context(found: FoundModel) -> str:
+def _advise_on_context(found: FoundModel) -> str:
     "What to do about a context into which few pages go; Ollama cuts what is longer without a word"
     if not found.context or found.context >= 8192 or not found.id.startswith('ollama.'): return ''
     return (f', with a context of {found.context:,} tokens, which is too short for more than two pages: '

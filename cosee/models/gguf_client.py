@@ -23,12 +23,10 @@ from .prompts import MAX_PIXELS, MIN_PIXELS, Size, page_image, page_size, templa
 from .batching import text_known, this_account
 from .remote import ContextError, ImagesRefused, RequestError, ResponseParseError, ServerError
 from ..utils.config import need
+if TYPE_CHECKING: from PIL.Image import Image
 
 # %% auto #0
 __all__ = ['CONTEXT', 'Told', 'Page', 'GgufClient']
-
-# %% ../../nbs/models/12_gguf.ipynb #f12a0001
-if TYPE_CHECKING: from PIL.Image import Image
 
 # %% ../../nbs/models/12_gguf.ipynb #8d55df58
 CONTEXT = 16384   # tokens, where nobody says and the model can take so many
@@ -42,7 +40,7 @@ def _import_engine() -> Any:
     finally:
         if not usual: del os.environ['OMP_WAIT_POLICY']
 
-def _engine(path: Path, projector: Optional[GgufHeader], context: int, threads: int, slots: int, cache_mib: int,
+def _start_engine(path: Path, projector: Optional[GgufHeader], context: int, threads: int, slots: int, cache_mib: int,
             key: str) -> Any:
     "llama.cpp's server with a model; raises ImportError or GgufError"
     need('a GGUF file', 'xllamacpp')
@@ -88,14 +86,14 @@ class GgufClient(VLMClient):
         # one prompt of the whole context: its keys and values, in the two bytes a number that the engine gives them
         if cache_mib is None: cache_mib = max(512, math.ceil(self.context * self.header.token_bytes / 2**20))
         self.name, self._key, self._known = f'gguf.{self.path.stem}', os.urandom(16).hex(), dict[str, list[int]]()
-        self._server = _engine(self.path, self.projector, self.context, threads or os.cpu_count() or 1, self.slots,
-                               cache_mib, self._key)
+        self._server = _start_engine(self.path, self.projector, self.context, threads or os.cpu_count() or 1,
+                                     self.slots, cache_mib, self._key)
         self._post('/lora-adapters')   # a wait: closed before its loop runs, the engine would never end
         # a model that may think aloud does not: a reply is short, and a budget counts each token
         self._quiet: Params = dict(chat_template_kwargs=dict(enable_thinking=False)) \
             if 'enable_thinking' in self.header.template else {}
         self._marker = str(self._post('/props').get('media_marker') or '')   # stands where a page is shown
-        self._steering = _steering(filter(None, (*self.header.control, self._marker)))
+        self._steering = _match_tokens(filter(None, (*self.header.control, self._marker)))
 
     def __repr__(self) -> str:
         sight = f', mmproj={Path(self.projector.path).name!r}' if self.projector else ''
@@ -104,9 +102,9 @@ class GgufClient(VLMClient):
     @property
     def identity(self) -> list[Any]:
         "What a reply depends on besides the call: the files by size, beginning and end, and how pages are shown."
-        if self.projector is None: return ['gguf', *_identity(self.header)]
+        if self.projector is None: return ['gguf', *_hash_ends(self.header)]
         shown = [self.min_pixels, self.max_pixels, self.page_labels]
-        return ['gguf', *_identity(self.header), *_identity(self.projector), *shown]
+        return ['gguf', *_hash_ends(self.header), *_hash_ends(self.projector), *shown]
 
     def _post(self, path: str, body: Optional[dict[str, Any]] = None) -> Any:
         "What the engine answers to a small request"
@@ -144,22 +142,23 @@ class GgufClient(VLMClient):
         "What the model reads: the messages in its own template; raises ImagesRefused where it cannot see a page."
         return self._apply_template(self._render_chat(messages, {})[0])
 
-    def _tokens(self, text: str, first: bool = False) -> list[int]:
+    def _tokenize(self, text: str, first: bool = False) -> list[int]:
         "The tokens of a piece of a prompt; of short ones, such as stand between pages, they are kept"
         if text in self._known and not first: return self._known[text]
         ids = self._post('/tokenize', dict(content=text, add_special=first, parse_special=True))['tokens']
         if not first and len(text) < 100 and len(self._known) < 1000: self._known[text] = ids
         return ids
 
-    def _ids(self, told: list[Told], pages: list[Page]) -> list[int]:
+    def _tokenize_prompt(self, told: list[Told], pages: list[Page]) -> list[int]:
         "The tokens that the model reads; each of the page at place i is -1 - i"
         pieces = self._apply_template(told).split(self._marker) if pages else [self._apply_template(told)]
         if len(pieces) != len(pages) + 1:
             raise RequestError(f'{self.name}: its chat template shows {len(pieces) - 1} of {len(pages)} pages')
-        ids = [*self._tokens(pieces[0], True)]
+        ids = [*self._tokenize(pieces[0], True)]
         for i, (piece, (_, (w, h))) in enumerate(zip(pieces[1:], pages, strict=True)):
-            ids += [*self._tokens('<|vision_start|>'), *[-1 - i] * (w * h // 1024), *self._tokens('<|vision_end|>')]
-            if piece: ids += self._tokens(piece)
+            start, end = self._tokenize('<|vision_start|>'), self._tokenize('<|vision_end|>')
+            ids += [*start, *[-1 - i] * (w * h // 1024), *end]
+            if piece: ids += self._tokenize(piece)
         return ids
 
     def estimate(self,
@@ -167,9 +166,9 @@ class GgufClient(VLMClient):
     ) -> Usage:          # prompt tokens, exact
         "What the prompt costs, counted without running the model or scaling a page."
         messages, _, settings = self.render(request)
-        return _usage(self._ids(*self._render_chat(messages, settings)))
+        return _count_usage(self._tokenize_prompt(*self._render_chat(messages, settings)))
 
-    def _settings(self, params: Params) -> Params:
+    def _translate_settings(self, params: Params) -> Params:
         "Sampling of a call in the engine's words"
         unknown = params.keys() - {*_NAMES, 'min_pixels', 'max_pixels'}
         if unknown:
@@ -180,22 +179,22 @@ class GgufClient(VLMClient):
         if said.get('top_logprobs'): said['logprobs'] = True
         return {**_QUIET, **said}
 
-    def _body(self, told: list[Told], schema: Optional[Schema], params: Params, tokens: int) -> dict[str, Any]:
+    def _make_body(self, told: list[Told], schema: Optional[Schema], params: Params, tokens: int) -> dict[str, Any]:
         "The request of one reply to a prompt of so many tokens; raises RequestError where it does not fit the context"
-        body = self._settings(params)
+        body = self._translate_settings(params)
         new = body['max_tokens']
         if tokens + new > self.context:
             raise ContextError(f'{self.name}: the prompt has {tokens:,} tokens and the reply may have {new:,}, '
                                f"but the context holds {self.context:,}; show fewer pages (page_selection='auto') or "
                                'give it more context (context=)')
-        if schema is not None: body['grammar'] = self._grammar(schema)
+        if schema is not None: body['grammar'] = self._make_grammar(schema)
         return dict(messages=told, cache_prompt=True, stream=True, stream_options={'include_usage': True},
                     **self._quiet, **body)
 
-    def _grammar(self, schema: Schema) -> str:
+    def _make_grammar(self, schema: Schema) -> str:
         "JSON on one line: of a model that sees as `QwenVLClient` has it, of one that reads with spaces"
-        if self.projector: return _grammar(json.dumps({**bounded(schema), **_DENSE}))
-        return _grammar(json.dumps({**schema, **_COMPACT}))
+        if self.projector: return _compile_grammar(json.dumps({**bounded(schema), **_DENSE}))
+        return _compile_grammar(json.dumps({**schema, **_COMPACT}))
 
     def _check_answer(self, body: dict[str, Any], heard: _Listener) -> Any:
         "The engine's answer where it is an error; it works in a thread, so that whoever waits can be interrupted"
@@ -206,15 +205,15 @@ class GgufClient(VLMClient):
                 heard.raised = e
                 raise
 
-    def _reply(self, messages: list[Message], schema: Optional[Schema], over: Callable[[], bool],
+    def _generate(self, messages: list[Message], schema: Optional[Schema], over: Callable[[], bool],
                **params) -> tuple[Reply, list[int]]:
         "What the engine writes and counts, and the tokens that it read"
         told, pages = self._render_chat(messages, params)
-        ids, heard = self._ids(told, pages), _Listener(over)
-        body = self._body(told, schema, params, len(ids))
+        ids, heard = self._tokenize_prompt(told, pages), _Listener(over)
+        body = self._make_body(told, schema, params, len(ids))
         if pages:
-            drawn = [_png(image, size) for image, size in pages]
-            body['messages'], ids = _insert_pages(told, drawn), _by_content(ids, drawn)
+            drawn = [_encode_png(image, size) for image, size in pages]
+            body['messages'], ids = _insert_pages(told, drawn), _name_pages(ids, drawn)
         failed = self._check_answer(body, heard)
         if heard.raised is not None: raise heard.raised
         if isinstance(failed, dict) and 'error' in failed:
@@ -224,13 +223,13 @@ class GgufClient(VLMClient):
             raise ServerError(f'{self.name}: the engine counts {read:,} tokens of a prompt that has {len(ids):,}: '
                               'this version of xllamacpp reads it in another way')
         cached = (used.get('prompt_tokens_details') or {}).get('cached_tokens', 0)
-        usage = replace(_usage(ids), cached_tokens=cached,
+        usage = replace(_count_usage(ids), cached_tokens=cached,
                         completion_tokens=used.get('completion_tokens', len(heard.parts)))
         finish = 'length' if heard.cut or heard.finish == 'length' else 'stop'
         if finish == 'stop' and schema is not None and (wrong := _find_mismatch(text, schema)):
             raise ResponseParseError(f'{self.name}: the reply does not follow its schema ({wrong}): the engine has '
                                      'dropped its grammar, or a stop text cut it off', text, usage)
-        reply = Reply(text=text, raw='\n'.join(map(_words, told)) + text, usage=usage, finish_reason=finish,
+        reply = Reply(text=text, raw='\n'.join(map(_join_text, told)) + text, usage=usage, finish_reason=finish,
                       logprobs=heard.logprobs)
         return reply, ids
 
@@ -242,22 +241,23 @@ class GgufClient(VLMClient):
         return replace(reply, usage=replace(reply.usage, cached_tokens=cached))
 
     def send(self, messages: list[Message], schema: Optional[Schema] = None, **settings) -> Reply:
-        return self._book_reply(*self._reply(messages, schema, cut_check(), **settings))
+        return self._book_reply(*self._generate(messages, schema, cut_check(), **settings))
 
     def send_many(self, batch: Sequence[Rendered]) -> list[Outcome]:
         over = cut_check()
         def attempt(prompt: Rendered) -> Union[tuple[Reply, list[int]], Exception]:
-            try: return self._reply(prompt.messages, prompt.schema, over, **prompt.settings)
+            try: return self._generate(prompt.messages, prompt.schema, over, **prompt.settings)
             except Exception as e: return e
         with ThreadPoolExecutor(max(1, min(self.slots, len(batch)))) as pool:
             outcomes = list(pool.map(attempt, batch))
         return [o if isinstance(o, Exception) else self._book_reply(*o) for o in outcomes]
 
 # %% ../../nbs/models/12_gguf.ipynb #67f78901
+_URL = 'data:image/png;base64,'   # of a page
 Told = dict[str, Any]             # a message for the engine's template: role, and a text or a list of texts and pages
 Page = tuple['Image', Size]       # as given, and the size in which the model sees it
 
-def _steering(tokens: Iterable[str]) -> re.Pattern[str]:
+def _match_tokens(tokens: Iterable[str]) -> re.Pattern[str]:
     "Finds any of these tokens"
     return re.compile('|'.join(map(re.escape, sorted(tokens, key=len, reverse=True))) or '(?!)')
 
@@ -273,22 +273,21 @@ def _defuse_message(message: dict[str, Any], steering: re.Pattern[str]) -> Told:
         if kind == 'image': parts += [dict(type='image_url', image_url=dict(url=_URL)) for _ in blocks]
         else: parts.append(dict(type='text', text=_break_tokens(''.join(b['text'] for b in blocks), steering)))
     alone = all(p['type'] == 'text' for p in parts)
-    return dict(role=_break_tokens(message['role'], steering), content=_words(dict(content=parts)) if alone else parts)
+    content = _join_text(dict(content=parts)) if alone else parts
+    return dict(role=_break_tokens(message['role'], steering), content=content)
 
-def _words(told: Told) -> str:
+def _join_text(told: Told) -> str:
     "The text of a message"
     said = told['content']
     return said if isinstance(said, str) else ''.join(p.get('text', '') for p in said)
 
-def _usage(ids: list[int]) -> Usage:
+def _count_usage(ids: list[int]) -> Usage:
     "Tokens of text and of pages"
     text = sum(i >= 0 for i in ids)
     return Usage(text_tokens=text, image_tokens=len(ids) - text)
 
 # %% ../../nbs/models/12_gguf.ipynb #f12a0004
-_URL = 'data:image/png;base64,'
-
-def _png(image: Image, size: Size) -> bytes:
+def _encode_png(image: Image, size: Size) -> bytes:
     "A page as the model sees it"
     from PIL import Image
     out = io.BytesIO()
@@ -303,12 +302,12 @@ def _insert_pages(told: list[Told], drawn: list[bytes]) -> list[Told]:
         return p if p['type'] == 'text' else {**p, 'image_url': dict(url=_URL + base64.b64encode(next(left)).decode())}
     return [m if isinstance(m['content'], str) else {**m, 'content': [*map(part, m['content'])]} for m in told]
 
-def _by_content(ids: list[int], drawn: list[bytes]) -> list[int]:
+def _name_pages(ids: list[int], drawn: list[bytes]) -> list[int]:
     "Tokens, those of a page named by what it shows: equal tokens are what an episode has sent before"
     names = [-1 - int.from_bytes(hashlib.sha256(page).digest()[:8]) for page in drawn]
     return [i if i >= 0 else names[-1 - i] for i in ids]
 
-def _identity(header: GgufHeader) -> list[Any]:
+def _hash_ends(header: GgufHeader) -> list[Any]:
     "A file by its size, its beginning and its end"
     with open(header.path, 'rb') as f:
         start = f.read(2**20)
@@ -325,7 +324,7 @@ _DENSE: Schema = {'x-guidance': {'whitespace_flexible': False, 'item_separator':
 _COMPACT: Schema = {'x-guidance': {'whitespace_flexible': False, 'item_separator': ', ', 'key_separator': ': '}}
 
 @lru_cache(64)
-def _grammar(source: str) -> str:
+def _compile_grammar(source: str) -> str:
     "The grammar of a schema, given as JSON; raises ValueError where there is none"
     llama: Any = import_module('xllamacpp')
     need('a schema for a GGUF file', 'llguidance')
@@ -342,7 +341,7 @@ def _find_mismatch(text: str, schema: Schema) -> str:
     return next((e.message[:200] for e in check(schema).iter_errors(said)), '')
 
 # %% ../../nbs/models/12_gguf.ipynb #bf48a860
-def _probable(said: dict[str, Any]) -> TokenLogprob:
+def _read_logprob(said: dict[str, Any]) -> TokenLogprob:
     "A token with its probability, as it is kept"
     top = {t['token']: t['logprob'] for t in said['top_logprobs']}
     return TokenLogprob(token=said['token'], logprob=said['logprob'], top=top)
@@ -367,4 +366,4 @@ class _Listener:
         for choice in chunk.get('choices', ()):
             self.parts.append(choice.get('delta', {}).get('content') or '')
             self.finish = choice.get('finish_reason') or self.finish
-            self.logprobs += map(_probable, (choice.get('logprobs') or {}).get('content', ()))
+            self.logprobs += map(_read_logprob, (choice.get('logprobs') or {}).get('content', ()))

@@ -26,16 +26,9 @@ from ..text.page_text import PageText, TICKED, sure_box
 from .transcriber import Transcriber, make_extractor
 
 # %% auto #0
-__all__ = ['AtPlace', 'Note', 'OcrClient', 'supporting']
+__all__ = ['AtPlace', 'Note', 'supporting', 'OcrClient']
 
 # %% ../../nbs/models/24_reader_client.ipynb #c5571520
-def _last_question(text: str) -> str:
-    "A question somewhere in a prompt of another form: its last line that ends in a question mark, or its last line"
-    lines = [l.strip() for l in text.splitlines() if l.strip()]
-    asked = [l for l in lines if l.endswith('?')]
-    return (asked or lines or [''])[-1]
-
-# %% ../../nbs/models/24_reader_client.ipynb #230269e6
 class Note(TypedDict):
     "A note on the Board."
     id: int
@@ -44,12 +37,18 @@ class Note(TypedDict):
     page: int      # from 1
     content: str
 
-def _question(request: Request) -> str:
+def _find_question(text: str) -> str:
+    "A question somewhere in a prompt of another form: its last line that ends in a question mark, or its last line"
+    lines = [l.strip() for l in text.splitlines() if l.strip()]
+    asked = [l for l in lines if l.endswith('?')]
+    return (asked or lines or [''])[-1]
+
+def _read_question(request: Request) -> str:
     "What is asked, without a word that announces it"
-    asked = request.question if request.question is not None else _last_question('\n'.join(request_texts(request)))
+    asked = request.question if request.question is not None else _find_question('\n'.join(request_texts(request)))
     return re.sub(r'^\s*(?:question|q)\s*:\s*', '', asked.strip(), flags=re.I)
 
-def _notes(request: Request) -> list[Note]:
+def _read_notes(request: Request) -> list[Note]:
     "The notes that the request tells of"
     return [Note(id=c['id'], author=c['author'], step=c['step'], page=c['view']['page'], content=c['content'])
             for c in request.notes]
@@ -61,7 +60,7 @@ def _allowed_actions(request: Request) -> tuple[str, ...]:
 # %% ../../nbs/models/24_reader_client.ipynb #eb8bdb17
 _MOST: dict[str, Any] = dict(content=slice(200), answer=slice(100), tags=slice(3), supporting_cells=slice(6))
 
-def _action(
+def _make_action(
     kind: str,    # of action
     **fields: Any # all that could be said
 ) -> Action:
@@ -69,7 +68,7 @@ def _action(
     named = {k: fields[k][_MOST[k]] if k in _MOST else fields[k] for k in KINDS[cast(Any, kind)][0] if k in fields}
     return normalize_action({'action': kind, **named})
 
-def _view(page: int, box: Sequence[float]) -> dict[str, Any]:
+def _make_view(page: int, box: Sequence[float]) -> dict[str, Any]:
     return dict(page=page, bbox_2d=thousandths_around(cast(Any, box)))
 
 # %% ../../nbs/models/24_reader_client.ipynb #d3c46b98
@@ -91,7 +90,6 @@ _LIST = re.compile(r'\b(?:options|choices|choose (?:one )?(?:from|between|among|
                    re.I | re.S)
 _TAIL = re.compile(r'\n\s*(?:answer|please|choose|select|respond|reply|write)\b[^\n]*\Z', re.I)
 
-# %% ../../nbs/models/24_reader_client.ipynb #895fbfc9
 def _read_lettered_options(question: str) -> Optional[_Options]:
     "Options with letters, where they run from A in order"
     marks = list[re.Match[str]]()
@@ -120,7 +118,7 @@ def _read_options(
     return _read_lettered_options(question) or _read_listed_options(question)
 
 # %% ../../nbs/models/24_reader_client.ipynb #1ea86269
-def _says(option: str, value: str) -> bool:
+def _says_value(option: str, value: str) -> bool:
     "Is an option a value, or does one hold the other as whole words?"
     a, b = answer_key(option), answer_key(value)
     if a == b: return True
@@ -129,10 +127,10 @@ def _says(option: str, value: str) -> bool:
     short, long = sorted((a, b), key=len)
     return len(short) > 2 and re.search(rf'(?<!\w){re.escape(short)}(?!\w)', long) is not None
 
-def _choice(texts: Sequence[str], value: str) -> Optional[int]:
+def _match_option(texts: Sequence[str], value: str) -> Optional[int]:
     "The one option that says a value; None where none does, or more than one"
     exact = [i for i, t in enumerate(texts) if answer_key(t) == answer_key(value)]
-    found = exact or [i for i, t in enumerate(texts) if _says(t, value)]
+    found = exact or [i for i, t in enumerate(texts) if _says_value(t, value)]
     return found[0] if len(found) == 1 else None
 
 # %% ../../nbs/models/24_reader_client.ipynb #e73b7b8f
@@ -152,13 +150,13 @@ def _choose_option(
     best = doc.answer(options.stem)
     if best is None: return _Settled(None, 'None of the options could be looked up: nothing fits the question.')
     for rank, value in enumerate(doc.candidates(options.stem, _RANKS)):
-        place = _choice(options.texts, value['answer'])
+        place = _match_option(options.texts, value['answer'])
         if place is None: continue
         sure = best['confidence'] * .7 ** rank
-        return _Settled(_as_answer(best, value, options.written(place), sure, statement(value)))
+        return _Settled(_place_answer(best, value, options.written(place), sure, statement(value)))
     return _Settled(None, f'The page says {best["answer"]!r}, which is none of the options, or more than one.')
 
-def _as_answer(best: Answer, place: Candidate, answer: str, confidence: float, said: str) -> Answer:
+def _place_answer(best: Answer, place: Candidate, answer: str, confidence: float, said: str) -> Answer:
     "An answer that stands where a value stands"
     return Answer(**{**best, **place, 'answer': answer, 'confidence': round(confidence, 3), 'content': said,
                      'others': []})
@@ -168,7 +166,7 @@ _OTHERS = re.compile(r'\b(?:more|less|fewer|higher|lower|larger|smaller|greater|
                      r'|each|increase|decrease|not|never)\b', re.I)
 _YES_OR_NO = ('yes', 'no', 'true', 'false', 'ja', 'nein', 'oui', 'non')
 
-def _value_in(question: str, value: str) -> bool:
+def _mentions(question: str, value: str) -> bool:
     "Does a question say a value, or a label?"
     key = answer_key(value)
     return len(key) > 1 and re.search(rf'(?<!\w){re.escape(key)}(?!\w)', answer_key(question)) is not None
@@ -176,11 +174,11 @@ def _value_in(question: str, value: str) -> bool:
 def _repeats_labels(question: str, found: Candidate) -> bool:
     "Does a question say all labels of a value, and nothing besides labels and value?"
     label = '' if is_sentence(found['fact']) else statement(found).rpartition(': ')[0]
-    if not label or not all(_value_in(question, part) for part in label.split(', ')): return False
+    if not label or not all(_mentions(question, part) for part in label.split(', ')): return False
     told = {*tokens(label), *tokens(found['answer'])}
     return all(w in told or any(d.isdigit() for d in w) for w in content_words(question))
 
-def _other_number(question: str, value: str) -> bool:
+def _names_other_number(question: str, value: str) -> bool:
     "Does a question name one number, and the page another?"
     numbers = re.findall(r'(?<![\w.])\d(?:[\d.,]*\d)?(?!\w)', question)
     named, printed = [to_number(n) for n in numbers], to_number(value)
@@ -188,13 +186,12 @@ def _other_number(question: str, value: str) -> bool:
 
 _CLAIM = .7   # confidence in a claim whose label and value are compared as they are printed
 
-# %% ../../nbs/models/24_reader_client.ipynb #ccb59a01
-def _verdict(question: str, found: Sequence[Candidate]) -> Optional[tuple[str, Candidate]]:
+def _find_verdict(question: str, found: Sequence[Candidate]) -> Optional[tuple[str, Candidate]]:
     "Yes or no, and the value that settles it"
     named = [c for c in found if _repeats_labels(question, c)]
-    same = next((c for c in named if _value_in(question, c['answer'])), None)
+    same = next((c for c in named if _mentions(question, c['answer'])), None)
     if same is not None: return 'Yes', same
-    return ('No', named[0]) if named and _other_number(question, named[0]['answer']) else None
+    return ('No', named[0]) if named and _names_other_number(question, named[0]['answer']) else None
 
 def _says_both_options(doc: Reader, best: Answer) -> bool:
     "Does the row of a yes or no say the other one too, without a sign for what is ticked?"
@@ -208,7 +205,7 @@ def _find_plain_answer(doc: Reader, question: str, best: Answer) -> Optional[Ans
     if answer_key(best['answer']) in _YES_OR_NO: return best
     found = (c for c in doc.candidates(question, _RANKS) if answer_key(c['answer']) in _YES_OR_NO and c['label'] > .6)
     value = next(found, None)
-    return value and _as_answer(best, value, value['answer'], _CLAIM, statement(value))
+    return value and _place_answer(best, value, value['answer'], _CLAIM, statement(value))
 
 def _judge_claim(
     doc: Reader,  # the document
@@ -222,8 +219,8 @@ def _judge_claim(
         if not _says_both_options(doc, best): return _Settled(best)
         return _Settled(None, 'The page offers yes and no, and which box is ticked cannot be read.')
     if _OTHERS.search(question): return _Settled(None, 'This takes a comparison, and print alone does not settle it.')
-    found = _verdict(question, doc.candidates(question, _RANKS))
-    if found: return _Settled(_as_answer(best, found[1], found[0], _CLAIM, statement(found[1])))
+    found = _find_verdict(question, doc.candidates(question, _RANKS))
+    if found: return _Settled(_place_answer(best, found[1], found[0], _CLAIM, statement(found[1])))
     return _Settled(None, f'The page says {best["answer"]!r}; whether that means yes or no takes judgement.')
 
 def _asks_yes_no(
@@ -232,7 +229,6 @@ def _asks_yes_no(
     "Is yes or no the answer that a question wants?"
     return 'yesno' in expected_kinds(in_english(question)) and not POLITE.match(question)
 
-# %% ../../nbs/models/24_reader_client.ipynb #c8bd2a0f
 def _settle(
     doc: Reader,  # the document
     question: str # as it was asked
@@ -240,6 +236,111 @@ def _settle(
     "What page text says of a question with options, or of one of yes or no."
     if options := _read_options(question): return _choose_option(doc, options)
     return _judge_claim(doc, question) if _asks_yes_no(question) else None
+
+# %% ../../nbs/models/24_reader_client.ipynb #dfa4764c
+_UNSEEN = cast(PageText, dict(size=[1, 1], skew=0., lines=[], source='text', turned=0))   # for a page not shown
+
+def _place_pages(pages: list[PageText], numbers: Optional[Sequence[int]]) -> list[PageText]:
+    "Pages at the places that their numbers name"
+    if numbers is None: return pages
+    out = [_UNSEEN] * max(numbers, default=0)
+    for number, page in zip(numbers, pages, strict=True): out[number - 1] = page
+    return out
+
+def _is_shown(doc: Reader, number: int) -> bool:
+    "Is the page one of those that are shown?"
+    return 0 < number <= len(doc.pages) and doc.pages[number - 1] is not _UNSEEN
+
+def _shown_pages(
+    request: Request # as it is asked
+) -> tuple[list, Optional[list[int]]]: # images that can be read, and their numbers; None: 1, 2, 3, ...
+    "The pages of a request."
+    if request.messages: return message_blocks(request.messages, 'image'), None
+    pages = [(p, p.number or i) for i, p in enumerate(request.all_pages, 1) if not p.thumbnail]
+    numbered = any(p.number is not None for p in request.all_pages)
+    return [p.image for p, _ in pages], [n for _, n in pages] if numbered else None
+
+AtPlace = TypeVar('AtPlace', Answer, Region, Fact)   # what stands on a page, in a box
+
+def _to_page_place(doc: Reader, found: AtPlace) -> AtPlace:
+    "The same at the place that its page is sure of"
+    if not 0 < found['page'] <= len(doc.pages): return found
+    return cast(AtPlace, {**found, 'bbox': sure_box(doc.pages[found['page'] - 1], found['bbox'])})
+
+# %% ../../nbs/models/24_reader_client.ipynb #ecbe5f8e
+_NOTHING = 'Nothing on the pages answers the question.'
+
+def _describe_action(action: Action) -> str:
+    "An action in words, for the trace"
+    answer, page = action.get('answer'), action.get('view', {}).get('page')
+    return (f"{action['action']}{f' (page {page})' if page else ''}: {action['content']}"
+            + (f'\nAnswer: {answer}' if answer else ''))
+
+def _drop_revise(kinds: Sequence[str]) -> Sequence[str]:
+    "Kinds of action for a choice, which stands on no page as it is written"
+    return [k for k in kinds if k != 'REVISE'] or kinds
+
+def _explain_unclear_record(doc: Reader, question: str) -> str:
+    "Why no record of a batch file can be meant; '' where the best answer is of one record, or of all alike"
+    records = f'{len(doc.batch)} records of the same form were looked at'
+    if doc.batch.find(question).is_absent: return f'{records}, and none has the name that the question says.'
+    ranked = doc.candidates(question, _RANKS)
+    places = {doc.batch.place_of(c['page']) for c in [*ranked[:1], *(rivals(ranked, TIED) if ranked else [])]}
+    return f'{records}, and the question does not say which is meant.' if len(places) > 1 else ''
+
+def _find_answer(doc: Reader, question: str) -> tuple[Optional[Answer], str, bool]:
+    "The answer however unsure, or why there is none, and whether it had to be settled"
+    if doc.batch and (why := _explain_unclear_record(doc, question)): return None, why, False
+    closed = _settle(doc, question)
+    found, why = (doc.answer(question), _NOTHING) if closed is None else (closed.answer, closed.reason or _NOTHING)
+    return found and _to_page_place(doc, found), why, closed is not None
+
+# %% ../../nbs/models/24_reader_client.ipynb #afe48cc7
+def _covers(region: Region, found: Candidate) -> bool:
+    "Does a region hold the place of an answer?"
+    x, y = (found['bbox'][0] + found['bbox'][2]) / 2, (found['bbox'][1] + found['bbox'][3]) / 2
+    x0, y0, x1, y1 = region['bbox']
+    return region['page'] == found['page'] and x0 <= x <= x1 and y0 <= y <= y1
+
+def supporting(
+    found: Answer, # an answer
+    notes: list[Note] # notes on the Board
+) -> list:       # ids of the notes that prove it
+    "Notes on the answer's page that hold the answer, then those that hold words of its label."
+    label = set(re.findall(r'\w{3,}', found['content'].lower()))
+    worth = lambda n: (found['answer'].lower() in n['content'].lower(),
+                       len(label & set(re.findall(r'\w{3,}', n['content'].lower()))))
+    here = [(worth(n), n['id']) for n in notes if n['page'] == found['page']]
+    return [i for w, i in sorted(here, key=lambda p: (not p[0][0], -p[0][1], p[1])) if w[0] or w[1] >= 2]
+
+# %% ../../nbs/models/24_reader_client.ipynb #58b5e5f4
+def _join_lines(
+    doc: Reader, # the document
+    number: int  # a page, from 1
+) -> str:        # '' for a page that is not there
+    "The text of one page as one text."
+    return ' '.join(l['text'] for p in doc.pages[number - 1:number] for l in p['lines']) if number > 0 else ''
+
+def _is_claim(content: str) -> bool:
+    "May a note be of the form *label: value*: no table, no row of cells, not cut off?"
+    return not re.match(r'Table: |.*; ', content) and not content.endswith(' ...')
+
+def _write_label(
+    fact: Fact # a fact
+) -> str:      # its label
+    "The label of a fact, as notes write it: of a cell, its row and its column."
+    if not is_cell(fact): return fact['labels'][0][1]
+    names = [t for _, t, first in fact['others'] if first] + [t for r, t in fact['labels'] if r == 'column' and t]
+    return ', '.join(names)
+
+def _is_unprinted(
+    doc: Reader, # the document
+    note: Note   # a note on the Board
+) -> bool:       # does it propose an answer that stands on no page?
+    "Is the note an answer that nobody can have copied?"
+    m = re.match(r'Answer: (.+?)\. ', note['content'] + ' ')
+    if not m or abstains(m[1]): return False
+    return letters_of(m[1]) not in letters_of(' '.join(l['text'] for p in doc.pages for l in p['lines']))
 
 # %% ../../nbs/models/24_reader_client.ipynb #63e1d9bf
 class OcrClient(VLMClient):
@@ -268,9 +369,9 @@ class OcrClient(VLMClient):
         numbers: Optional[Sequence[int]] = None # of these pages in their document; None: 1, 2, 3, ...
     ) -> Reader:     # the document as facts
         "The reader of a document; pages are read once."
-        return self._reader(_place_pages(self.words.read(images), numbers))
+        return self._make_reader(_place_pages(self.words.read(images), numbers))
 
-    def _reader(self, pages: list[PageText]) -> Reader:
+    def _make_reader(self, pages: list[PageText]) -> Reader:
         "The reader of pages, made once"
         key = tuple(map(id, pages))
         with self._mutex:
@@ -283,24 +384,24 @@ class OcrClient(VLMClient):
         request: Request    # what is asked
     ) -> Optional[Answer]:  # however unsure; None where nothing fits
         "The answer itself, for whoever wants no reply."
-        return _find_answer(*self._meant(request))[0]
+        return _find_answer(*self._open_document(request))[0]
 
-    def _meant(self, request: Request) -> tuple[Reader, str]:
+    def _open_document(self, request: Request) -> tuple[Reader, str]:
         "Document and question; the record alone that the question names in a batch file"
-        doc, question = self.document(*_shown_pages(request)), _question(request)
+        doc, question = self.document(*_shown_pages(request)), _read_question(request)
         named = doc.batch.find(question)
         if not named.is_one: return doc, question
         meant = doc.batch.pages(named.places[0])
-        return self._reader([page if n in meant else _UNSEEN for n, page in enumerate(doc.pages, 1)]), question
+        return self._make_reader([page if n in meant else _UNSEEN for n, page in enumerate(doc.pages, 1)]), question
 
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
-        return [attempt(self._reply, r) for r in requests]
+        return [attempt(self._answer_request, r) for r in requests]
 
-    def _reply(self, request: Request) -> Reply:
+    def _answer_request(self, request: Request) -> Reply:
         "An action where one is wanted, or an answer, without a token spent"
-        doc, question = self._meant(request)
+        doc, question = self._open_document(request)
         found, why, closed = _find_answer(doc, question)
-        if request.task != 'act' or not request.actions: text, value = self._plain(found, why)
+        if request.task != 'act' or not request.actions: text, value = self._answer_in_words(found, why)
         else:
             value = self._act(request, question, doc, found, why, closed)
             text = _describe_action(value)
@@ -309,17 +410,17 @@ class OcrClient(VLMClient):
     def _act(self, request: Request, question: str, doc: Reader, found: Optional[Answer], why: str,
              closed: bool) -> Action:
         "The action of the role whose kinds of action these are"
-        allowed, notes = _allowed_actions(request), _notes(request)
+        allowed, notes = _allowed_actions(request), _read_notes(request)
         if not {'INSPECT', 'HYPOTHESIZE'} & {*allowed}: return self._link(found, notes, allowed)
         if 'HYPOTHESIZE' not in allowed: return self._scan(doc, question, notes)
         if 'INSPECT' in allowed and 'REVISE' not in allowed: return self._read(found, notes, why)
-        return self._check(doc, found, notes, _without_revise(allowed) if closed else allowed, why)
+        return self._check(doc, found, notes, _drop_revise(allowed) if closed else allowed, why)
 
     def estimate(self, request: Request) -> Usage:
         "Nothing: no model is asked."
         return NO_TOKENS
 
-    def _plain(self, found: Optional[Answer], why: str) -> tuple[str, Reading]:
+    def _answer_in_words(self, found: Optional[Answer], why: str) -> tuple[str, Reading]:
         "An answer in words, and as a value"
         if found is None or found['confidence'] < self.abstain:
             told = f"{'No page shows the answer.' if why == _NOTHING else why}\nAnswer: {NOT_ANSWERABLE}"
@@ -338,14 +439,15 @@ class OcrClient(VLMClient):
                    default=None)
         nothing = Region(page=1, bbox=(0, 0, 1, 1), content='Nothing more was found in print.', tag='section')
         best = _to_page_place(doc, best or nothing)
-        return _action('INSPECT', content=best['content'], tags=[best['tag']], view=_view(best['page'], best['bbox']))
+        return _make_action('INSPECT', content=best['content'], tags=[best['tag']],
+                            view=_make_view(best['page'], best['bbox']))
 
     def _propose(self, found: Answer, notes: list[Note]) -> Action:
         "Propose an answer at its place; where it is doubtful, with the values that are nearly as likely"
         one_of = found['others'] if found['confidence'] < BOUND else []
         content = f"One of these: {'; '.join([found['answer'], *one_of])}" if one_of else found['content']
-        return _action('HYPOTHESIZE', answer=found['answer'], confidence=found['confidence'], content=content,
-                       supporting_cells=supporting(found, notes), view=_view(found['page'], found['bbox']))
+        return _make_action('HYPOTHESIZE', answer=found['answer'], confidence=found['confidence'], content=content,
+                            supporting_cells=supporting(found, notes), view=_make_view(found['page'], found['bbox']))
 
     def _read(self, found: Optional[Answer], notes: list[Note], why: str) -> Action:
         "Propose what is sure, note what is doubtful, abstain from what was noted before"
@@ -353,23 +455,24 @@ class OcrClient(VLMClient):
         if found is None or found['confidence'] < self.abstain and known:
             return self._abstain(found, why)
         if found['confidence'] >= self.abstain: return self._propose(found, notes)
-        return _action('INSPECT', content=found['content'], tags=['field'], view=_view(found['page'], found['bbox']))
+        return _make_action('INSPECT', content=found['content'], tags=['field'],
+                            view=_make_view(found['page'], found['bbox']))
 
     def _abstain(self, found: Optional[Answer], why: str) -> Action:
         "Say that nothing fits; the surer, the less the best candidate convinced"
         sure = round(0.6 - 0.5 * (found['confidence'] if found else 0.0), 3)
-        view = _view(found['page'], found['bbox']) if found else _view(1, (0, 0, 1, 1))
-        return _action('HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[], view=view,
-                       content=why)
+        view = _make_view(found['page'], found['bbox']) if found else _make_view(1, (0, 0, 1, 1))
+        return _make_action('HYPOTHESIZE', answer=NOT_ANSWERABLE, confidence=sure, supporting_cells=[], view=view,
+                            content=why)
 
     def _link(self, found: Optional[Answer], notes: list[Note], allowed: Sequence[str]) -> Action:
         "Point at the note that speaks of the answer, with the others as support"
         ids = (supporting(found, notes) if found else []) or [n['id'] for n in notes] or [1]
         answer, confidence = (found['answer'], found['confidence']) if found else (NOT_ANSWERABLE, 0.1)
         content = found['content'] if found else 'No print answers the question.'
-        view = _view(found['page'], found['bbox']) if found else _view(1, (0, 0, 1, 1))
-        return _action('LINK' if 'LINK' in allowed else allowed[0], target_cell_id=ids[0], supporting_cells=ids[1:],
-                       content=content, answer=answer, confidence=confidence, view=view)
+        view = _make_view(found['page'], found['bbox']) if found else _make_view(1, (0, 0, 1, 1))
+        return _make_action('LINK' if 'LINK' in allowed else allowed[0], target_cell_id=ids[0],
+                            supporting_cells=ids[1:], content=content, answer=answer, confidence=confidence, view=view)
 
     def contradiction(self,
         doc: Reader, # the document
@@ -380,9 +483,9 @@ class OcrClient(VLMClient):
         claims = inline_pairs(re.sub(r'^(?:Answer|Corrects #\d+|Links #\d+): ', '', note['content']))
         if len(claims) != 1 or len(claims[0][1].split()) > 8: return None
         label, value = claims[0][:2]
-        if letters_of(value) in letters_of(_page_text(doc, note['page'])): return None
+        if letters_of(value) in letters_of(_join_lines(doc, note['page'])): return None
         named = [f for f in doc.facts if f['page'] == note['page'] and f['kind'] in ('inline', 'right', 'cell')
-                 and same_answer(_doc_label(f), label)]
+                 and same_answer(_write_label(f), label)]
         return named[0] if len({f['value'] for f in named}) == 1 else None
 
     def _check(self, doc: Reader, found: Optional[Answer], notes: list[Note],
@@ -394,7 +497,7 @@ class OcrClient(VLMClient):
             if is_corrected or not _is_shown(doc, note['page']): continue
             if fact := self.contradiction(doc, note):
                 answer, confidence = (sure['answer'], sure['confidence']) if sure else (NOT_ANSWERABLE, 0.3)
-                return self._revise(note, answer, confidence, f"{_doc_label(fact)}: {fact['value']}",
+                return self._revise(note, answer, confidence, f"{_write_label(fact)}: {fact['value']}",
                                     _to_page_place(doc, fact))
             if sure and _is_unprinted(doc, note):
                 return self._revise(note, sure['answer'], sure['confidence'], sure['content'], sure)
@@ -404,126 +507,5 @@ class OcrClient(VLMClient):
     def _revise(self, note: Note, answer: str, confidence: float, content: str,
                 place: Union[Fact, Answer]) -> Action:
         "A correction of a note by what is printed"
-        return _action('REVISE', target_cell_id=note['id'], answer=answer, confidence=confidence, content=content,
-                       view=_view(place['page'], place['bbox']))
-
-# %% ../../nbs/models/24_reader_client.ipynb #dfa4764c
-_UNSEEN = cast(PageText, dict(size=[1, 1], skew=0., lines=[], source='text', turned=0))   # for a page not shown
-
-def _place_pages(pages: list[PageText], numbers: Optional[Sequence[int]]) -> list[PageText]:
-    "Pages at the places that their numbers name"
-    if numbers is None: return pages
-    out = [_UNSEEN] * max(numbers, default=0)
-    for number, page in zip(numbers, pages, strict=True): out[number - 1] = page
-    return out
-
-def _is_shown(doc: Reader, number: int) -> bool:
-    "Is the page one of those that are shown?"
-    return 0 < number <= len(doc.pages) and doc.pages[number - 1] is not _UNSEEN
-
-def _shown_pages(
-    request: Request # as it is asked
-) -> tuple[list, Optional[list[int]]]: # images that can be read, and their numbers; None: 1, 2, 3, ...
-    "The pages of a request."
-    if request.messages: return message_blocks(request.messages, 'image'), None
-    pages = [(p, p.number or i) for i, p in enumerate(request.all_pages, 1) if not p.thumbnail]
-    numbered = any(p.number is not None for p in request.all_pages)
-    return [p.image for p, _ in pages], [n for _, n in pages] if numbered else None
-
-# %% ../../nbs/models/24_reader_client.ipynb #01b62159
-AtPlace = TypeVar('AtPlace', Answer, Region, Fact)   # what stands on a page, in a box
-
-def _to_page_place(doc: Reader, found: AtPlace) -> AtPlace:
-    "The same at the place that its page is sure of"
-    if not 0 < found['page'] <= len(doc.pages): return found
-    return cast(AtPlace, {**found, 'bbox': sure_box(doc.pages[found['page'] - 1], found['bbox'])})
-
-# %% ../../nbs/models/24_reader_client.ipynb #ecbe5f8e
-_NOTHING = 'Nothing on the pages answers the question.'
-
-def _describe_action(action: Action) -> str:
-    "An action in words, for the trace"
-    answer, page = action.get('answer'), action.get('view', {}).get('page')
-    return (f"{action['action']}{f' (page {page})' if page else ''}: {action['content']}"
-            + (f'\nAnswer: {answer}' if answer else ''))
-
-def _without_revise(kinds: Sequence[str]) -> Sequence[str]:
-    "Kinds of action for a choice, which stands on no page as it is written"
-    return [k for k in kinds if k != 'REVISE'] or kinds
-
-def _unclear_record(doc: Reader, question: str) -> str:
-    "Why no record of a batch file can be meant; '' where the best answer is of one record, or of all alike"
-    records = f'{len(doc.batch)} records of the same form were looked at'
-    if doc.batch.find(question).is_absent: return f'{records}, and none has the name that the question says.'
-    ranked = doc.candidates(question, _RANKS)
-    places = {doc.batch.place_of(c['page']) for c in [*ranked[:1], *(rivals(ranked, TIED) if ranked else [])]}
-    return f'{records}, and the question does not say which is meant.' if len(places) > 1 else ''
-
-def _find_answer(doc: Reader, question: str) -> tuple[Optional[Answer], str, bool]:
-    "The answer however unsure, or why there is none, and whether it had to be settled"
-    if doc.batch and (why := _unclear_record(doc, question)): return None, why, False
-    closed = _settle(doc, question)
-    found, why = (doc.answer(question), _NOTHING) if closed is None else (closed.answer, closed.reason or _NOTHING)
-    return found and _to_page_place(doc, found), why, closed is not None
-
-# %% ../../nbs/models/24_reader_client.ipynb #e2675479
-def _covers(region: Region, found: Candidate) -> bool:
-    "Does a region hold the place of an answer?"
-    x, y = (found['bbox'][0] + found['bbox'][2]) / 2, (found['bbox'][1] + found['bbox'][3]) / 2
-    x0, y0, x1, y1 = region['bbox']
-    return region['page'] == found['page'] and x0 <= x <= x1 and y0 <= y <= y1
-
-# %% ../../nbs/models/24_reader_client.ipynb #afe48cc7
-def supporting(
-    found: Answer, # an answer
-    notes: list[Note] # notes on the Board
-) -> list:       # ids of the notes that prove it
-    "Notes on the answer's page that hold the answer, then those that hold words of its label."
-    label = set(re.findall(r'\w{3,}', found['content'].lower()))
-    worth = lambda n: (found['answer'].lower() in n['content'].lower(),
-                       len(label & set(re.findall(r'\w{3,}', n['content'].lower()))))
-    here = [(worth(n), n['id']) for n in notes if n['page'] == found['page']]
-    return [i for w, i in sorted(here, key=lambda p: (not p[0][0], -p[0][1], p[1])) if w[0] or w[1] >= 2]
-
-# %% ../../nbs/models/24_reader_client.ipynb #58b5e5f4
-def _page_text(
-    doc: Reader, # the document
-    number: int  # a page, from 1
-) -> str:        # '' for a page that is not there
-    "The text of one page as one text."
-    return ' '.join(l['text'] for p in doc.pages[number - 1:number] for l in p['lines']) if number > 0 else ''
-
-# %% ../../nbs/models/24_reader_client.ipynb #561300cd
-def _is_claim(content: str) -> bool:
-    "May a note be of the form *label: value*: no table, no row of cells, not cut off?"
-    return not re.match(r'Table: |.*; ', content) and not content.endswith(' ...')
-
-def _doc_label(
-    fact: Fact # a fact
-) -> str:      # its label
-    "The label of a fact, as notes write it: of a cell, its row and its column."
-    if not is_cell(fact): return fact['labels'][0][1]
-    names = [t for _, t, first in fact['others'] if first] + [t for r, t in fact['labels'] if r == 'column' and t]
-    return ', '.join(names)
-
-# %% ../../nbs/models/24_reader_client.ipynb #6067dab1
-def _is_unprinted(
-    doc: Reader, # the document
-    note: Note   # a note on the Board
-) -> bool:       # does it propose an answer that stands on no page?
-    "Is the note an answer that nobody can have copied?"
-    m = re.match(r'Answer: (.+?)\. ', note['content'] + ' ')
-    if not m or abstains(m[1]): return False
-    return letters_of(m[1]) not in letters_of(' '.join(l['text'] for p in doc.pages for l in p['lines']))
-
-# %% ../../nbs/models/24_reader_client.ipynb #dcacb080
-def _results_table(
-    results: dict # name -> contents of a results file
-) -> str:         # a table in Markdown
-    "Means over all kinds of documents, one row for each set, wording and variant."
-    rows = [f"| {name} | {r['wording']} | {r['variant']} | {r['n']} | {r['em']:.2f} | {r['anls']:.2f} |"
-            f" {r['page']:.2f} |"
-            for name, res in results.items() for r in res['table'] if r['kind'] == 'all'
-            and r['wording'] in ('literal', 'paraphrase', 'unanswerable')]
-    return '\n'.join(['| set | wording | variant | questions | exact match | ANLS | page |',
-                      '|---|---|---|---|---|---|---|', *rows])
+        return _make_action('REVISE', target_cell_id=note['id'], answer=answer, confidence=confidence, content=content,
+                            view=_make_view(place['page'], place['bbox']))

@@ -46,19 +46,18 @@ class ClientEntry(Entry):
         "Does it run in this process, on a device?"
         return 'device' in self.takes
 
-# %% ../../nbs/models/08_registry.ipynb #f30d8b62
+# %% ../../nbs/models/08_registry.ipynb #6a28da47
 _MODEL = {'model': "the provider's name of the model"}
 _WEIGHTS = {'model_path': 'the directory with the weights'}
 _LOADING = 'device', 'dtype', 'load_in_8bit', 'load_in_4bit', 'think_tokens', *_PAGE_TEXT
 _HERE = 'cosee.models.registry'
 _QWEN = 'cosee.models.qwen_vl_wrapper:QwenVLClient'
 
-def _provider(kind: str, client: str, help: str) -> ClientEntry:
+def _make_provider_entry(kind: str, client: str, help: str) -> ClientEntry:
     "The entry of a provider"
     return ClientEntry(f'{_TEXT}:backend_client', help, dict(kind=kind), needs=_MODEL, takes=('base_url', *_PAGE_TEXT),
                        backend=f'cosee.models.providers:{client}')
 
-# %% ../../nbs/models/08_registry.ipynb #6a28da47
 CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     ocr=ClientEntry('cosee.models.reader_client:OcrClient',
                     "OCR and layout: needs no GPU and no weights; copies from the pages, doesn't reason",
@@ -70,9 +69,9 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     tiny=ClientEntry(f'{_QWEN}.tiny', 'a Qwen3-VL of two million parameters that reads synthetic documents of small '
                      'pages and nothing else; comes with the package, or from --model-path',
                      takes=('model_path', 'device', *_PAGE_TEXT), sees=True),
-    openai=_provider('openai', 'OpenAIVLMClient', 'OpenAI, or the server at --base-url, with --model'),
-    anthropic=_provider('anthropic', 'AnthropicVLMClient', 'Claude, with --model'),
-    google=_provider('google', 'GoogleVLMClient', 'Gemini, with --model'),
+    openai=_make_provider_entry('openai', 'OpenAIVLMClient', 'OpenAI, or the server at --base-url, with --model'),
+    anthropic=_make_provider_entry('anthropic', 'AnthropicVLMClient', 'Claude, with --model'),
+    google=_make_provider_entry('google', 'GoogleVLMClient', 'Gemini, with --model'),
     text=ClientEntry(f'{_TEXT}:text_client', 'a language model that is given the text of the '
                       'pages: a GGUF file as --model-path, or the server at --base-url, with --model, or any other '
                       'as --llm',
@@ -90,6 +89,33 @@ CLIENTS: Registry[ClientEntry] = Registry('client', dict(
     **{'screen-ocr': ClientEntry('cosee.screen.agent:ScreenReader', 'reads the text of a screen and follows '
                                  'the verb of the instruction; needs no GPU and no weights')}),
     aliases=dict(none='ocr', print='text'))   # 'none': no model; 'print': in older configurations
+
+# %% ../../nbs/models/08_registry.ipynb #74b34f1f
+def _to_config(config: Union[Config, str, Path, dict[str, Any]]) -> Config:
+    "The backends of a configuration in any form"
+    if isinstance(config, dict): return parse_config(json.dumps(config))
+    return config if isinstance(config, Config) else load_config(config)
+
+def find_backend(
+    backend: Union[str, Backend],      # see `create_vlm_client`
+    config: Union[Config, str, Path, dict[str, Any], None] = None, # the same
+    api_key: Optional[str] = None,     # the same
+    **fields                           # the same
+) -> Backend:
+    "The backend that is meant, with what was given beside it; raises `ConfigError`."
+    if isinstance(config, dict) and not {'backends', 'planner'} & {*config}:   # the fields of one backend
+        fields, config = {**config, **fields}, None
+        api_key = api_key or fields.pop('api_key', None)
+    if not isinstance(api_key, (str, type(None))): raise ConfigError(f'{backend}: api_key: a text is expected')
+    if api_key and VARIABLE.fullmatch(api_key): fields, api_key = {**fields, 'api_key': api_key}, None
+    if not isinstance(backend, Backend):
+        if config is None: backend, fields = usual_backend(backend, **fields), {}
+        else: backend = _to_config(config).backend(backend)
+    if fields: backend = Backend(**{**backend.model_dump(exclude_unset=True), **fields})
+    reader = dict(client=backend.transcriber) if isinstance(backend.transcriber, str) else backend.transcriber
+    if config is not None and isinstance(reader, dict):   # an id of the same configuration may be meant
+        backend = backend.model_copy(update=dict(transcriber={'config': config, **reader}))
+    return with_key(backend, api_key) if api_key else backend
 
 # %% ../../nbs/models/08_registry.ipynb #e77cb2e9
 def weights_client(
@@ -114,33 +140,7 @@ def open_local(
     make = QwenVLClient if client_for(model_path) == 'qwen' else TransformersClient
     return make(model_path, *args, **options)
 
-# %% ../../nbs/models/08_registry.ipynb #74b34f1f
-def _load_config(config: Union[Config, str, Path, dict[str, Any]]) -> Config:
-    "The backends of a configuration in any form"
-    if isinstance(config, dict): return parse_config(json.dumps(config))
-    return config if isinstance(config, Config) else load_config(config)
-
-def find_backend(
-    backend: Union[str, Backend],      # see `create_vlm_client`
-    config: Union[Config, str, Path, dict[str, Any], None] = None, # the same
-    api_key: Optional[str] = None,     # the same
-    **fields                           # the same
-) -> Backend:
-    "The backend that is meant, with what was given beside it; raises `ConfigError`."
-    if isinstance(config, dict) and not {'backends', 'planner'} & {*config}:   # the fields of one backend
-        fields, config = {**config, **fields}, None
-        api_key = api_key or fields.pop('api_key', None)
-    if not isinstance(api_key, (str, type(None))): raise ConfigError(f'{backend}: api_key: a text is expected')
-    if api_key and VARIABLE.fullmatch(api_key): fields, api_key = {**fields, 'api_key': api_key}, None
-    if not isinstance(backend, Backend):
-        if config is None: backend, fields = usual_backend(backend, **fields), {}
-        else: backend = _load_config(config).backend(backend)
-    if fields: backend = Backend(**{**backend.model_dump(exclude_unset=True), **fields})
-    reader = dict(client=backend.transcriber) if isinstance(backend.transcriber, str) else backend.transcriber
-    if config is not None and isinstance(reader, dict):   # an id of the same configuration may be meant
-        backend = backend.model_copy(update=dict(transcriber={'config': config, **reader}))
-    return with_key(backend, api_key) if api_key else backend
-
+# %% ../../nbs/models/08_registry.ipynb #db186190
 def make_backend_client(
     backend: Backend # of any kind; where that is a client of one's own, it is given the fields that were set
 ) -> VLMClient:
@@ -157,7 +157,7 @@ def make_backend_client(
     client.name = backend.id or client.name
     return client
 
-def _asks_for_text(backend: Backend) -> bool:
+def _wants_page_text(backend: Backend) -> bool:
     "Does a backend say that its model is to be given page text?"
     if backend.images is False or backend.text_source == 'image_and_text': return True
     return backend.images is None and bool(backend.model_fields_set & {'text_source', 'page_tokens', 'transcriber'})
@@ -170,7 +170,7 @@ def create_vlm_client(
 ) -> VLMClient:                    # of the backend's kind; it is given page text only where the backend asks for it
     "The client behind an id, by the usual backends if no `config` says another; an unknown id raises `ConfigError`."
     made = find_backend(backend, config, api_key, **fields)
-    return load_object(f'{_TEXT}:reading_client')(made) if _asks_for_text(made) else make_backend_client(made)
+    return load_object(f'{_TEXT}:reading_client')(made) if _wants_page_text(made) else make_backend_client(made)
 
 # %% ../../nbs/models/08_registry.ipynb #7a7fbc56
 def random_client(
@@ -184,8 +184,17 @@ def random_client(
     from cosee.models.testing import random_checkpoint
     with TemporaryDirectory() as d: return QwenVLClient(random_checkpoint(d, size, seed), **options)
 
+def scripted_client(
+    replies: Union[list[Any], dict[str, list[Any]]], # see `ScriptedClient`
+    cycle: bool = True # start again at the end?
+) -> VLMClient:
+    "Replies given in advance; a run may be long, so only the latest call is kept."
+    client = ScriptedClient(replies, cycle)
+    client.calls = deque(maxlen=1)
+    return client
+
 # %% ../../nbs/models/08_registry.ipynb #9e983f8b
-def _sees(path: Path) -> bool:
+def _has_projector(path: Path) -> bool:
     "Does a projector fit a GGUF file? Whatever is wrong with it is said where it is opened"
     from cosee.models.gguf_file import GgufError, find_projector, read_gguf
     try: return find_projector(read_gguf(path)) is not None
@@ -199,18 +208,8 @@ def client_for(
     name = str(model_path)
     if name in WEIGHTS and WEIGHTS[name].gguf: return 'gguf' if WEIGHTS[name].sees else 'text'
     path = Path(name).expanduser()
-    if name.endswith('.gguf') or path.is_file(): return 'gguf' if _sees(path) else 'text'
+    if name.endswith('.gguf') or path.is_file(): return 'gguf' if _has_projector(path) else 'text'
     return 'qwen' if stored_config(path).get('model_type', *QWEN) in QWEN else 'local'
-
-# %% ../../nbs/models/08_registry.ipynb #983b8a0e
-def scripted_client(
-    replies: Union[list[Any], dict[str, list[Any]]], # see `ScriptedClient`
-    cycle: bool = True # start again at the end?
-) -> VLMClient:
-    "Replies given in advance; a run may be long, so only the latest call is kept."
-    client = ScriptedClient(replies, cycle)
-    client.calls = deque(maxlen=1)
-    return client
 
 # %% ../../nbs/models/08_registry.ipynb #7806dfef
 class ClientChoice(Protocol):
@@ -232,7 +231,6 @@ def find_client(
     if missing: raise ConfigError(f'field client.options: {name!r} needs {missing}, {entry.needs[missing]}')
     return entry, options
 
-# %% ../../nbs/models/08_registry.ipynb #43733bd6
 def make_client(
     client: Union[str, ClientChoice], # a name or the id of a backend, or what a configuration says
     **options                         # model_path, model, device, ...

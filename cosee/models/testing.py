@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 # %% auto #0
-__all__ = ['SIZES', 'SPECIAL', 'TEMPLATE', 'Made', 'RANDOM', 'RETRIEVERS', 'ScriptedClient', 'VisionSize', 'ModelSize',
+__all__ = ['SIZES', 'SPECIAL', 'TEMPLATE', 'Made', 'RANDOM', 'WIDE', 'RETRIEVERS', 'ScriptedClient', 'VisionSize', 'ModelSize',
            'byte_pairs', 'random_tokenizer', 'random_processor', 'random_checkpoint', 'random_model', 'byte_letters',
            'random_gguf', 'random_retriever']
 
@@ -95,7 +95,7 @@ SIZES: dict[str, ModelSize] = {
                           deepstack_visual_indexes=[5, 11, 17])),
 }
 
-# %% ../../nbs/models/14_testing.ipynb #4bbd6cdb
+# %% ../../nbs/models/14_testing.ipynb #4d05ac25
 SPECIAL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|object_ref_start|>', '<|object_ref_end|>',
            '<|box_start|>', '<|box_end|>', '<|quad_start|>', '<|quad_end|>', '<|vision_start|>', '<|vision_end|>',
            '<|vision_pad|>', '<|image_pad|>', '<|video_pad|>']
@@ -108,7 +108,6 @@ Question: the answer is on page 1. Page 2: Page 3: Shared board (summary):
 "the number in the last row of the table"} {"action": "LINK", "content": "see also page 2"} user assistant
 You are the scanner. You are the detail reader. You are the cross-checker. Reply with one JSON object.'''
 
-# %% ../../nbs/models/14_testing.ipynb #4d05ac25
 def byte_pairs(
     vocab_size: int = 640,     # tokens; at least 256, and the special ones
     special: Sequence[str] = () # special tokens, the first of all
@@ -155,8 +154,8 @@ def random_processor(
     return Qwen3VLProcessor(image_processor=images, video_processor=Qwen3VLVideoProcessor(), chat_template=TEMPLATE,
                             tokenizer=tok or random_tokenizer())
 
-# %% ../../nbs/models/14_testing.ipynb #b93226be
-def _text_config(s: ModelSize, vocab_size: int) -> dict[str, Any]:
+# %% ../../nbs/models/14_testing.ipynb #af6955ac
+def _make_text_config(s: ModelSize, vocab_size: int) -> dict[str, Any]:
     "The language model of a configuration"
     sixth = s['head_dim'] // 2 // 3   # rotary sections of time, height and width
     rope = dict(rope_type='default', rope_theta=5e6, mrope_interleaved=True,
@@ -166,11 +165,11 @@ def _text_config(s: ModelSize, vocab_size: int) -> dict[str, Any]:
                 intermediate_size=s['inner'], max_position_embeddings=262144, initializer_range=0.08,
                 rope_parameters=rope)
 
-def _special_id(tok, name: str) -> int:
+def _find_special_id(tok, name: str) -> int:
     "The id of a special token"
     return tok.convert_tokens_to_ids(f'<|{name}|>')
 
-def _random_config(
+def _make_config(
     size: str, # a name in `SIZES`
     tok        # tokenizer whose special tokens the model uses
 ) -> Any:      # a `Qwen3VLConfig`
@@ -179,12 +178,12 @@ def _random_config(
     if size not in SIZES: raise ValueError(f"size must be one of {', '.join(SIZES)}, not {size!r}")
     s = SIZES[size]
     vision = dict(**s['vision'], out_hidden_size=s['hidden'], initializer_range=0.08)
-    return Qwen3VLConfig(text_config=_text_config(s, len(tok)), vision_config=vision, tie_word_embeddings=True,
-                         image_token_id=_special_id(tok, 'image_pad'), video_token_id=_special_id(tok, 'video_pad'),
-                         vision_start_token_id=_special_id(tok, 'vision_start'),
-                         vision_end_token_id=_special_id(tok, 'vision_end'))
+    return Qwen3VLConfig(text_config=_make_text_config(s, len(tok)), vision_config=vision, tie_word_embeddings=True,
+                         image_token_id=_find_special_id(tok, 'image_pad'),
+                         video_token_id=_find_special_id(tok, 'video_pad'),
+                         vision_start_token_id=_find_special_id(tok, 'vision_start'),
+                         vision_end_token_id=_find_special_id(tok, 'vision_end'))
 
-# %% ../../nbs/models/14_testing.ipynb #af6955ac
 def random_checkpoint(
     folder: Union[str, Path],  # where to write; made if absent
     size: str = 'test',        # 'test' (about 1 M parameters), 'bench' (about 37 M), 'wide' or '4b'
@@ -199,16 +198,16 @@ def random_checkpoint(
     processor = random_processor()
     with torch.random.fork_rng(devices=[]), torch.device(device):
         torch.manual_seed(seed)
-        model: Any = Qwen3VLForConditionalGeneration(_random_config(size, processor.tokenizer))
+        model: Any = Qwen3VLForConditionalGeneration(_make_config(size, processor.tokenizer))
     model.to(getattr(torch, dtype))
-    ends = [_special_id(processor.tokenizer, name) for name in ('im_end', 'endoftext')]
+    ends = [_find_special_id(processor.tokenizer, name) for name in ('im_end', 'endoftext')]
     model.generation_config.update(eos_token_id=ends, pad_token_id=ends[1])
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     return str(folder)
 
-# %% ../../nbs/models/14_testing.ipynb #90a87fa0
-def _transformers() -> Any:
+# %% ../../nbs/models/14_testing.ipynb #72b02118
+def _import_transformers() -> Any:
     import transformers
     return transformers
 
@@ -231,8 +230,7 @@ class _Size:
         return dict(hidden_size=self.hidden // 2, intermediate_size=self.hidden, depth=2, num_heads=2,
                     out_hidden_size=self.hidden, initializer_range=.15) | more
 
-# %% ../../nbs/models/14_testing.ipynb #72b02118
-def _tokenizer(*special: str, **named: str) -> Any:
+def _make_tokenizer(*special: str, **named: str) -> Any:
     "A small tokenizer with these special tokens"
     from transformers import PreTrainedTokenizerFast
     bpe = byte_pairs(special=[*dict.fromkeys(['<|end|>', '<|start|>', '<|pad|>', *special, *named.values()])])
@@ -240,7 +238,7 @@ def _tokenizer(*special: str, **named: str) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token='<|end|>', pad_token='<|pad|>',
                                    extra_special_tokens=extra)
 
-def _template(picture: str, end: str = '<|end|>') -> str:
+def _make_template(picture: str, end: str = '<|end|>') -> str:
     "A chat template in which a picture is written so"
     return f"""{{%- for m in messages -%}}
 {{{{- '<|start|>' + m['role'] + '\\n' -}}}}
@@ -254,13 +252,13 @@ def _template(picture: str, end: str = '<|end|>') -> str:
 
 Made = tuple[Any, Any]   # configuration, processor
 
-# %% ../../nbs/models/14_testing.ipynb #ded9f49d
+# %% ../../nbs/models/14_testing.ipynb #d61ee22b
 _ROPE = dict(rope_type='default', rope_theta=1e6)
 
-def _qwen(kind: str, patch: int, processor: str, text: dict[str, Any], vision: dict[str, Any], s: _Size) -> Made:
+def _make_qwen(kind: str, patch: int, processor: str, text: dict[str, Any], vision: dict[str, Any], s: _Size) -> Made:
     "A model of Qwen's"
-    t = _transformers()
-    tok = _tokenizer('<|vision_start|>', '<|vision_end|>', '<|image_pad|>', '<|video_pad|>')
+    t = _import_transformers()
+    tok = _make_tokenizer('<|vision_start|>', '<|vision_end|>', '<|image_pad|>', '<|video_pad|>')
     i = tok.convert_tokens_to_ids
     config = t.AutoConfig.for_model(
         kind, text_config=s.text(vocab_size=len(tok)) | text, vision_config=s.deep_tower() | vision,
@@ -271,15 +269,14 @@ def _qwen(kind: str, patch: int, processor: str, text: dict[str, Any], vision: d
     video = t.Qwen3VLVideoProcessor() if processor == 'Qwen3VLProcessor' else t.Qwen2VLVideoProcessor()
     return config, getattr(t, processor)(
         image_processor=images, tokenizer=tok, video_processor=video,
-        chat_template=_template('<|vision_start|><|image_pad|><|vision_end|>'))
+        chat_template=_make_template('<|vision_start|><|image_pad|><|vision_end|>'))
 
-def _rope(s: _Size, **more) -> dict[str, Any]:
+def _make_rope(s: _Size, **more) -> dict[str, Any]:
     "Rotary positions of three kinds in each head"
     sixth = s.head // 8
     return dict(rope_parameters=_ROPE | dict(mrope_section=[s.head // 2 - 6 * (sixth // 2), *[3 * sixth // 2] * 2])
                 | more)
 
-# %% ../../nbs/models/14_testing.ipynb #d61ee22b
 RANDOM: Registry[Callable[[_Size], Made]] = Registry('architecture that can be made', {})
 
 def _register(f: Callable[[_Size], Made]) -> Callable[[_Size], Made]:
@@ -289,18 +286,17 @@ def _register(f: Callable[[_Size], Made]) -> Callable[[_Size], Made]:
 @_register
 def _qwen2_vl(s: _Size) -> Made:
     vision = dict(embed_dim=s.hidden // 2, hidden_size=s.hidden, mlp_ratio=2)
-    return _qwen('qwen2_vl', 14, 'Qwen2VLProcessor', _rope(s), vision, s)
+    return _make_qwen('qwen2_vl', 14, 'Qwen2VLProcessor', _make_rope(s), vision, s)
 
 @_register
 def _qwen2_5_vl(s: _Size) -> Made:
-    return _qwen('qwen2_5_vl', 14, 'Qwen2_5_VLProcessor', _rope(s), dict(fullatt_block_indexes=[1]), s)
+    return _make_qwen('qwen2_5_vl', 14, 'Qwen2_5_VLProcessor', _make_rope(s), dict(fullatt_block_indexes=[1]), s)
 
-# %% ../../nbs/models/14_testing.ipynb #f96668d8
 @_register
 def _qwen3_vl_moe(s: _Size) -> Made:
     experts = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=s.hidden, decoder_sparse_step=1)
-    return _qwen('qwen3_vl_moe', 16, 'Qwen3VLProcessor',
-                 dict(head_dim=s.head, **experts, **_rope(s, mrope_interleaved=True)),
+    return _make_qwen('qwen3_vl_moe', 16, 'Qwen3VLProcessor',
+                 dict(head_dim=s.head, **experts, **_make_rope(s, mrope_interleaved=True)),
                  dict(deepstack_visual_indexes=[0, 1]), s)
 
 @_register
@@ -309,14 +305,14 @@ def _qwen3_5(s: _Size) -> Made:
                   linear_num_value_heads=4)
     rope = dict(mrope_interleaved=True, mrope_section=[s.head // 8, s.head // 16, s.head // 16],
                 partial_rotary_factor=.25)
-    return _qwen('qwen3_5', 16, 'Qwen3VLProcessor', dict(head_dim=2 * s.head, num_hidden_layers=4, **linear,
+    return _make_qwen('qwen3_5', 16, 'Qwen3VLProcessor', dict(head_dim=2 * s.head, num_hidden_layers=4, **linear,
                                                          rope_parameters=_ROPE | rope), {}, s)
 
-# %% ../../nbs/models/14_testing.ipynb #9e5194de
+# %% ../../nbs/models/14_testing.ipynb #4a50a13f
 @_register
 def _internvl(s: _Size) -> Made:
-    t = _transformers()
-    tok = _tokenizer(start_image_token='<img>', end_image_token='</img>', context_image_token='<IMG_CONTEXT>',
+    t = _import_transformers()
+    tok = _make_tokenizer(start_image_token='<img>', end_image_token='</img>', context_image_token='<IMG_CONTEXT>',
                      video_token='<video>')
     config = t.AutoConfig.for_model(
         'internvl', text_config=dict(model_type='qwen2') | s.text(vocab_size=len(tok)),
@@ -326,22 +322,22 @@ def _internvl(s: _Size) -> Made:
                                                        min_patches=1, max_patches=4)
     return config, t.InternVLProcessor(image_processor=images, tokenizer=tok, image_seq_length=16,
                                        video_processor=t.InternVLVideoProcessor(),
-                                       chat_template=_template('<IMG_CONTEXT>\\n'))
+                                       chat_template=_make_template('<IMG_CONTEXT>\\n'))
 
-# %% ../../nbs/models/14_testing.ipynb #e8bfaa08
 _TILES = [f'<row_{r}_col_{c}>' for r in range(1, 7) for c in range(1, 7)]
 
-def _of_tiles(kind: str, s: _Size) -> Made:
+def _make_idefics(kind: str, s: _Size) -> Made:
     "A model of the Idefics family"
-    t = _transformers()
-    tok = _tokenizer('<image>', '<fake_token_around_image>', '<global-img>', '<end_of_utterance>', '<video>', *_TILES)
+    t = _import_transformers()
+    tok = _make_tokenizer('<image>', '<fake_token_around_image>', '<global-img>', '<end_of_utterance>', '<video>',
+                          *_TILES)
     config = t.AutoConfig.for_model(
         kind, text_config=dict(model_type='llama') | s.text(vocab_size=len(tok), pad_token_id=tok.pad_token_id),
         vision_config=s.vision_encoder(image_size=64, patch_size=8), scale_factor=2, pad_token_id=tok.pad_token_id,
         image_token_id=tok.convert_tokens_to_ids('<image>'))
     sizes: dict[str, Any] = dict(size=dict(longest_edge=128), max_image_size=dict(longest_edge=64))
     shared: dict[str, Any] = dict(tokenizer=tok, image_seq_len=16,
-                                  chat_template=_template('<image>', '<end_of_utterance>'))
+                                  chat_template=_make_template('<image>', '<end_of_utterance>'))
     if kind == 'idefics3':
         return config, t.Idefics3Processor(image_processor=t.Idefics3ImageProcessorPil(**sizes), **shared)
     video = t.SmolVLMVideoProcessor(**sizes, video_sampling=dict(max_frames=2, fps=1, video_size=sizes['size']))
@@ -349,16 +345,15 @@ def _of_tiles(kind: str, s: _Size) -> Made:
                                       **shared)
 
 @_register
-def _idefics3(s: _Size) -> Made: return _of_tiles('idefics3', s)
+def _idefics3(s: _Size) -> Made: return _make_idefics('idefics3', s)
 
 @_register
-def _smolvlm(s: _Size) -> Made: return _of_tiles('smolvlm', s)
+def _smolvlm(s: _Size) -> Made: return _make_idefics('smolvlm', s)
 
-# %% ../../nbs/models/14_testing.ipynb #311387e2
 @_register
 def _gemma3(s: _Size) -> Made:
-    t = _transformers()
-    tok = _tokenizer(boi_token='<start_of_image>', eoi_token='<end_of_image>', image_token='<image_soft_token>')
+    t = _import_transformers()
+    tok = _make_tokenizer(boi_token='<start_of_image>', eoi_token='<end_of_image>', image_token='<image_soft_token>')
     i = tok.convert_tokens_to_ids
     kinds = ['sliding_attention'] * 3 + ['full_attention']
     text = s.text(vocab_size=len(tok), head_dim=s.head, query_pre_attn_scalar=s.head, num_hidden_layers=4,
@@ -369,13 +364,13 @@ def _gemma3(s: _Size) -> Made:
         boi_token_index=i('<start_of_image>'), eoi_token_index=i('<end_of_image>'),
         image_token_index=i('<image_soft_token>'))
     return config, t.Gemma3Processor(image_processor=t.Gemma3ImageProcessorPil(size=dict(height=64, width=64)),
-                                     tokenizer=tok, image_seq_length=16, chat_template=_template('<start_of_image>'))
+                                     tokenizer=tok, image_seq_length=16,
+                                     chat_template=_make_template('<start_of_image>'))
 
-# %% ../../nbs/models/14_testing.ipynb #4a50a13f
 @_register
 def _llava(s: _Size) -> Made:
-    t = _transformers()
-    tok = _tokenizer('<image>')
+    t = _import_transformers()
+    tok = _make_tokenizer('<image>')
     pad = tok.convert_tokens_to_ids('<image>')
     config = t.AutoConfig.for_model(
         'llava', text_config=dict(model_type='llama') | s.text(vocab_size=len(tok)), image_token_id=pad,
@@ -385,12 +380,12 @@ def _llava(s: _Size) -> Made:
     images = t.CLIPImageProcessorPil(size=dict(shortest_edge=56), crop_size=dict(height=56, width=56))
     return config, t.LlavaProcessor(image_processor=images, tokenizer=tok, patch_size=14,
                                     vision_feature_select_strategy='default', num_additional_image_tokens=1,
-                                    chat_template=_template('<image>\\n'))
+                                    chat_template=_make_template('<image>\\n'))
 
 @_register
 def _llava_onevision(s: _Size) -> Made:
-    t = _transformers()
-    tok, grid = _tokenizer('<image>', '<video>'), [[56, 56], [56, 112], [112, 56], [112, 112]]
+    t = _import_transformers()
+    tok, grid = _make_tokenizer('<image>', '<video>'), [[56, 56], [56, 112], [112, 56], [112, 112]]
     vision = dict(model_type='siglip_vision_model', vision_use_head=False)
     vision |= s.vision_encoder(image_size=56, patch_size=14)
     config = t.AutoConfig.for_model(
@@ -401,26 +396,25 @@ def _llava_onevision(s: _Size) -> Made:
     return config, t.LlavaOnevisionProcessor(
         image_processor=images, tokenizer=tok, num_image_tokens=16, vision_feature_select_strategy='full',
         video_processor=t.LlavaOnevisionVideoProcessor(size=dict(height=56, width=56)),
-        chat_template=_template('<image>\\n'))
+        chat_template=_make_template('<image>\\n'))
 
-# %% ../../nbs/models/14_testing.ipynb #472f1312
+# %% ../../nbs/models/14_testing.ipynb #522903fe
 @_register
 def _mistral3(s: _Size) -> Made:
-    t = _transformers()
-    tok = _tokenizer('[IMG]', '[IMG_BREAK]', '[IMG_END]')
+    t = _import_transformers()
+    tok = _make_tokenizer('[IMG]', '[IMG_BREAK]', '[IMG_END]')
     text = dict(model_type='mistral') | s.text(vocab_size=len(tok), head_dim=s.head, sliding_window=None)
     vision = dict(model_type='pixtral') | s.vision_encoder(image_size=112, patch_size=14, head_dim=s.head)
     config = t.AutoConfig.for_model('mistral3', text_config=text, vision_config=vision, spatial_merge_size=2,
                                     image_token_index=tok.convert_tokens_to_ids('[IMG]'), vision_feature_layer=-1)
     images = t.PixtralImageProcessorPil(size=dict(longest_edge=112), patch_size=28)
     return config, t.PixtralProcessor(image_processor=images, tokenizer=tok, patch_size=14, spatial_merge_size=2,
-                                      chat_template=_template('[IMG]'))
+                                      chat_template=_make_template('[IMG]'))
 
-# %% ../../nbs/models/14_testing.ipynb #522903fe
 @_register
 def _lfm2_vl(s: _Size) -> Made:
-    t = _transformers()
-    tok = _tokenizer('<image>', '<|image_start|>', '<|image_end|>', '<|img_thumbnail|>')
+    t = _import_transformers()
+    tok = _make_tokenizer('<image>', '<|image_start|>', '<|image_end|>', '<|img_thumbnail|>')
     text = dict(model_type='lfm2') | s.text(
         vocab_size=len(tok), num_hidden_layers=4, layer_types=['conv', 'full_attention'] * 2,
         block_auto_adjust_ff_dim=False, block_ff_dim=s.inner)
@@ -430,14 +424,14 @@ def _lfm2_vl(s: _Size) -> Made:
                                     image_token_id=tok.convert_tokens_to_ids('<image>'), projector_hidden_size=64)
     images = t.Lfm2VlImageProcessor(max_image_tokens=32, min_image_tokens=4, tile_size=64, do_image_splitting=False,
                                     encoder_patch_size=16, max_num_patches=128)
-    return config, t.Lfm2VlProcessor(image_processor=images, tokenizer=tok, chat_template=_template('<image>'))
+    return config, t.Lfm2VlProcessor(image_processor=images, tokenizer=tok, chat_template=_make_template('<image>'))
 
-# %% ../../nbs/models/14_testing.ipynb #9d953693
-def _glm(kind: str, s: _Size, **text) -> Made:
+# %% ../../nbs/models/14_testing.ipynb #d0924120
+def _make_glm(kind: str, s: _Size, **text) -> Made:
     "A model of the family of GLM-4.1V"
-    t = _transformers()
+    t = _import_transformers()
     names = [f'<|{edge}_of_{what}|>' for what in ('image', 'video') for edge in ('begin', 'end')]
-    tok = _tokenizer('<|image|>', '<|video|>', *names)
+    tok = _make_tokenizer('<|image|>', '<|video|>', *names)
     ids = [tok.convert_tokens_to_ids(n) for n in ('<|image|>', '<|video|>', *names)]
     keys = 'image_token_id video_token_id image_start_token_id image_end_token_id video_start_token_id ' \
            'video_end_token_id'
@@ -447,22 +441,21 @@ def _glm(kind: str, s: _Size, **text) -> Made:
         vision_config=s.deep_tower(image_size=112), **dict(zip(keys.split(), ids, strict=True)))
     images = t.Glm4vImageProcessorPil(size=dict(shortest_edge=112 * 112, longest_edge=28 * 28 * 2 * 64))
     return config, t.Glm4vProcessor(image_processor=images, tokenizer=tok, video_processor=t.Glm4vVideoProcessor(),
-                                    chat_template=_template('<|begin_of_image|><|image|><|end_of_image|>'))
+                                    chat_template=_make_template('<|begin_of_image|><|image|><|end_of_image|>'))
 
 @_register
-def _glm4v(s: _Size) -> Made: return _glm('glm4v', s)
+def _glm4v(s: _Size) -> Made: return _make_glm('glm4v', s)
 
 @_register
-def _glm_ocr(s: _Size) -> Made: return _glm('glm_ocr', s, head_dim=s.head)
+def _glm_ocr(s: _Size) -> Made: return _make_glm('glm_ocr', s, head_dim=s.head)
 
-# %% ../../nbs/models/14_testing.ipynb #d0924120
 @_register
 def _paddleocr_vl(s: _Size) -> Made:
-    t = _transformers()
-    tok = _tokenizer('<|IMAGE_START|>', '<|IMAGE_END|>', image_token='<|IMAGE_PLACEHOLDER|>',
+    t = _import_transformers()
+    tok = _make_tokenizer('<|IMAGE_START|>', '<|IMAGE_END|>', image_token='<|IMAGE_PLACEHOLDER|>',
                      video_token='<|video_pad|>', image_start='<|IMAGE_START|>', image_end='<|IMAGE_END|>')
     i = tok.convert_tokens_to_ids
-    text = s.text(vocab_size=len(tok), head_dim=s.head, pad_token_id=tok.pad_token_id, **_rope(s))
+    text = s.text(vocab_size=len(tok), head_dim=s.head, pad_token_id=tok.pad_token_id, **_make_rope(s))
     config = t.AutoConfig.for_model(
         'paddleocr_vl', text_config=text, vision_config=s.vision_encoder(image_size=112, patch_size=14),
         image_token_id=i('<|IMAGE_PLACEHOLDER|>'), video_token_id=i('<|video_pad|>'),
@@ -470,12 +463,12 @@ def _paddleocr_vl(s: _Size) -> Made:
     images = t.PaddleOCRVLImageProcessorPil(size=dict(shortest_edge=28 * 28 * 4, longest_edge=28 * 28 * 64))
     return config, t.PaddleOCRVLProcessor(
         image_processor=images, tokenizer=tok,
-        chat_template=_template('<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>'))
+        chat_template=_make_template('<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>'))
 
 @_register
 def _granite_docling(s: _Size) -> Made:
-    t = _transformers()
-    tok = _tokenizer('<image>', '<fake_token_around_image>', '<global-img>', '<end_of_utterance>', *_TILES)
+    t = _import_transformers()
+    tok = _make_tokenizer('<image>', '<fake_token_around_image>', '<global-img>', '<end_of_utterance>', *_TILES)
     text = s.text(vocab_size=len(tok), pad_token_id=tok.pad_token_id)
     vision = s.vision_encoder(image_size=64, patch_size=8, out_hidden_size=s.hidden, scale_factor=2,
                               use_fine_route=False)
@@ -484,7 +477,7 @@ def _granite_docling(s: _Size) -> Made:
                                     image_token_id=tok.convert_tokens_to_ids('<image>'))
     images = t.models.granite_docling.GraniteDoclingImageProcessor(size=dict(height=64, width=64))
     return config, t.GraniteDoclingProcessor(image_processor=images, tokenizer=tok, image_seq_len=16,
-                                             chat_template=_template('<image>'))
+                                             chat_template=_make_template('<image>'))
 
 # %% ../../nbs/models/14_testing.ipynb #14cc4513
 def random_model(
@@ -506,25 +499,24 @@ def random_model(
     processor.save_pretrained(folder)
     return str(folder)
 
-# %% ../../nbs/models/14_testing.ipynb #c2bd3d6c
+# %% ../../nbs/models/14_testing.ipynb #98a817ce
 _UINT, _INT, _FLOAT, _BOOL, _STRING, _LIST = 4, 5, 6, 7, 8, 9   # kinds of values in the format
 _CODES = {_UINT: '<I', _INT: '<i', _FLOAT: '<f', _BOOL: '<?'}
 
-def _string(text: str) -> bytes:
+def _pack_string(text: str) -> bytes:
     data = text.encode()
     return struct.pack('<Q', len(data)) + data
 
-def _value(kind: int, said: Any) -> bytes:
-    return _string(said) if kind == _STRING else struct.pack(_CODES[kind], said)
+def _pack_value(kind: int, said: Any) -> bytes:
+    return _pack_string(said) if kind == _STRING else struct.pack(_CODES[kind], said)
 
-def _field(name: str, kind: int, said: Any) -> bytes:
-    return _string(name) + struct.pack('<I', kind) + _value(kind, said)
+def _pack_field(name: str, kind: int, said: Any) -> bytes:
+    return _pack_string(name) + struct.pack('<I', kind) + _pack_value(kind, said)
 
-def _list_field(name: str, kind: int, items: list) -> bytes:
-    body = b''.join(_value(kind, i) for i in items)
-    return _string(name) + struct.pack('<IIQ', _LIST, kind, len(items)) + body
+def _pack_list(name: str, kind: int, items: list) -> bytes:
+    body = b''.join(_pack_value(kind, i) for i in items)
+    return _pack_string(name) + struct.pack('<IIQ', _LIST, kind, len(items)) + body
 
-# %% ../../nbs/models/14_testing.ipynb #db03e856
 _GGUF_TEMPLATE = ("{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 
@@ -534,29 +526,29 @@ def byte_letters() -> list[str]:
     other = [b for b in range(256) if b not in plain]
     return [chr(b) if b in plain else chr(256 + other.index(b)) for b in range(256)]
 
-def _gguf_tokenizer(template: str) -> Iterator[bytes]:
+def _pack_tokenizer(template: str) -> Iterator[bytes]:
     "The fields of a tokenizer whose words are bytes"
     tokens = [*byte_letters(), '<|endoftext|>', '<|im_start|>', '<|im_end|>', 'th', 'in']
-    yield from (_field('tokenizer.ggml.model', _STRING, 'gpt2'), _field('tokenizer.ggml.pre', _STRING, 'gpt-2'))
-    yield _list_field('tokenizer.ggml.tokens', _STRING, tokens)
-    yield _list_field('tokenizer.ggml.token_type', _INT, [1] * 256 + [3] * 3 + [1] * 2)   # 3: a token that steers
-    yield _list_field('tokenizer.ggml.merges', _STRING, ['t h', 'i n'])
-    yield from (_field(f'tokenizer.ggml.{n}_token_id', _UINT, i) for n, i in (('bos', 256), ('eos', 258)))
-    yield _field('tokenizer.ggml.add_bos_token', _BOOL, False)
-    if template: yield _field('tokenizer.chat_template', _STRING, template)
+    yield _pack_field('tokenizer.ggml.model', _STRING, 'gpt2')
+    yield _pack_field('tokenizer.ggml.pre', _STRING, 'gpt-2')
+    yield _pack_list('tokenizer.ggml.tokens', _STRING, tokens)
+    yield _pack_list('tokenizer.ggml.token_type', _INT, [1] * 256 + [3] * 3 + [1] * 2)   # 3: a token that steers
+    yield _pack_list('tokenizer.ggml.merges', _STRING, ['t h', 'i n'])
+    yield from (_pack_field(f'tokenizer.ggml.{n}_token_id', _UINT, i) for n, i in (('bos', 256), ('eos', 258)))
+    yield _pack_field('tokenizer.ggml.add_bos_token', _BOOL, False)
+    if template: yield _pack_field('tokenizer.chat_template', _STRING, template)
 
-# %% ../../nbs/models/14_testing.ipynb #98a817ce
 _SHAPE = {'embedding_length': 32, 'block_count': 1, 'feed_forward_length': 64, 'attention.head_count': 2,
           'attention.head_count_kv': 2, 'rope.dimension_count': 16}
 
-def _fields(template: str, context: int) -> list[bytes]:
+def _pack_fields(template: str, context: int) -> list[bytes]:
     sizes = {'context_length': context, **_SHAPE}
-    return [_field('general.architecture', _STRING, 'llama'), _field('general.name', _STRING, 'random'),
-            *(_field(f'llama.{name}', _UINT, size) for name, size in sizes.items()),
-            _field('llama.attention.layer_norm_rms_epsilon', _FLOAT, 1e-5), *_gguf_tokenizer(template)]
+    return [_pack_field('general.architecture', _STRING, 'llama'), _pack_field('general.name', _STRING, 'random'),
+            *(_pack_field(f'llama.{name}', _UINT, size) for name, size in sizes.items()),
+            _pack_field('llama.attention.layer_norm_rms_epsilon', _FLOAT, 1e-5), *_pack_tokenizer(template)]
 
-# %% ../../nbs/models/14_testing.ipynb #74db5f6b
-def _tensors() -> Iterator[tuple[str, 'np.ndarray']]:
+# %% ../../nbs/models/14_testing.ipynb #bbbf1b24
+def _draw_tensors() -> Iterator[tuple[str, 'np.ndarray']]:
     "Name and numbers of each tensor"
     import numpy as np
     rng, width, wide, words = np.random.default_rng(0), 32, 64, 261
@@ -566,30 +558,28 @@ def _tensors() -> Iterator[tuple[str, 'np.ndarray']]:
     yield from ((n, (rng.standard_normal(s) * .3).astype('<f4')) for n, s in shapes.items())
     yield from ((n, np.ones(width, '<f4')) for n in ('output_norm', 'blk.0.attn_norm', 'blk.0.ffn_norm'))
 
-# %% ../../nbs/models/14_testing.ipynb #bbbf1b24
 def random_gguf(
     path: Union[str, Path],    # where to write it
     template: str = _GGUF_TEMPLATE,  # of chats; '' for a model without one
     context: int = 8192        # tokens that it claims to take
 ) -> Path:                     # the file, about 100 KB
     "Write a language model that makes no sense."
-    said, tensors, places, data = _fields(template, context), [*_tensors()], b'', b''
+    said, tensors, places, data = _pack_fields(template, context), [*_draw_tensors()], b'', b''
     for name, numbers in tensors:
         sides = numbers.shape[::-1]
-        places += _string(f'{name}.weight') + struct.pack(f'<I{len(sides)}QIQ', len(sides), *sides, 0, len(data))
+        places += _pack_string(f'{name}.weight') + struct.pack(f'<I{len(sides)}QIQ', len(sides), *sides, 0, len(data))
         data += numbers.tobytes()
     head = b'GGUF' + struct.pack('<IQQ', 3, len(tensors), len(said)) + b''.join(said) + places
     Path(path).write_bytes(head + b'\0' * (-len(head) % 32) + data)
     return Path(path)
 
-# %% ../../nbs/models/14_testing.ipynb #869822ac
+# %% ../../nbs/models/14_testing.ipynb #a6988544
 WIDE = 16   # numbers in a vector
 _SMALL = dict(hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2)
 
 _Retriever = tuple[Any, Any, Any]   # class of the model, its configuration, processor
 
-# %% ../../nbs/models/14_testing.ipynb #67f795ca
-def _colqwen(kind: Any, vision: dict[str, Any]) -> _Retriever:
+def _make_colqwen(kind: Any, vision: dict[str, Any]) -> _Retriever:
     "ColQwen2 with a Qwen2-VL or Qwen2.5-VL of class `kind`"
     import transformers as t
     tokenizer = random_tokenizer()
@@ -606,15 +596,14 @@ def _colqwen(kind: Any, vision: dict[str, Any]) -> _Retriever:
 def _colqwen2() -> _Retriever:
     "ColQwen2"
     import transformers as t
-    return _colqwen(t.Qwen2VLConfig, dict(depth=1, embed_dim=32, hidden_size=32, num_heads=2, mlp_ratio=1))
+    return _make_colqwen(t.Qwen2VLConfig, dict(depth=1, embed_dim=32, hidden_size=32, num_heads=2, mlp_ratio=1))
 
 def _colqwen2_5() -> _Retriever:
     "ColQwen2.5"
     import transformers as t
-    return _colqwen(t.Qwen2_5_VLConfig, dict(depth=2, hidden_size=32, out_hidden_size=32, intermediate_size=32,
+    return _make_colqwen(t.Qwen2_5_VLConfig, dict(depth=2, hidden_size=32, out_hidden_size=32, intermediate_size=32,
                                           num_heads=2, window_size=56, fullatt_block_indexes=[1]))
 
-# %% ../../nbs/models/14_testing.ipynb #67f5cb10
 def _colpali() -> _Retriever:
     "ColPali"
     import transformers as t
@@ -644,7 +633,6 @@ def _colmodernvbert() -> _Retriever:
                               pixel_shuffle_factor=2)
     return t.ColModernVBertForRetrieval, t.ColModernVBertConfig(vlm_config=vlm, embedding_dim=WIDE), processor
 
-# %% ../../nbs/models/14_testing.ipynb #a6988544
 RETRIEVERS: dict[str, Callable[[], _Retriever]] = {
     'colqwen2': _colqwen2, 'colqwen2.5': _colqwen2_5, 'colpali': _colpali, 'colmodernvbert': _colmodernvbert}
 

@@ -56,13 +56,29 @@ def _number_pages(messages: list[Message]) -> list[tuple[ImageBlock, int]]:
     images = [b for m in messages for b in checked_blocks(m) if b['type'] == 'image']
     return [(b, b.get('page', i)) for i, b in enumerate(images, 1) if _is_page(b)]
 
-def _in_own_words(request: Request) -> Request:
+def _strip_own_words(request: Request) -> Request:
     "A request without what this client says in its own way"
     if request.task == 'chat': told = '\n'.join(filter(None, (request.context, request.duty)))
     elif request.task in _ANSWERS: told = ''
     elif request.task in ('act', 'extract') and request.duty: told = request.duty
     else: return request
     return request.but(context='', instruction=told)
+
+def _asks_back(request: Request) -> bool:
+    "Is an answer asked about that was given?"
+    return request.task in _ANSWERS and [t.role for t in request.turns[-2:]] == ['assistant', 'user']
+
+def _restore_reply(block: Block) -> Block:
+    "A reply as the model wrote it, before it was told in lines"
+    if block['type'] != 'text': return block
+    return _make_text(json.dumps(dict(answer=read_answer(block['text'])['answer']), ensure_ascii=False))
+
+def _make_text(text: str) -> TextBlock: return TextBlock(type='text', text=text)
+
+def _is_empty(image: Picture) -> bool:
+    "Is it a picture of one colour throughout, as a document is priced by before its pages are drawn?"
+    if isinstance(image, (str, Path)): return False
+    return image.mode == 'L' and len({*image.getextrema()}) == 1
 
 # %% ../../nbs/models/21_text_client.ipynb #f9c5e04c
 class TextClient(VLMClient):
@@ -107,7 +123,7 @@ class TextClient(VLMClient):
             while len(self._layouts) > 256: self._layouts.pop(next(iter(self._layouts)), None)
         return kept[1], kept[2]
 
-    def _texts(self, images: list[tuple[ImageBlock, int]], question: str,
+    def _write_pages(self, images: list[tuple[ImageBlock, int]], question: str,
                form: Form) -> tuple[list[str], list[Line]]:
         "The page text of pictures as texts, and their lines"
         context = getattr(self.llm, 'context', None)
@@ -117,7 +133,7 @@ class TextClient(VLMClient):
             rows, tokens = self._lay_out(page, form)
             said = write_page(rows, number, form, len(lines) + 1, min(1., room / max(1, tokens)), question)
             texts.append(said.text)
-            lines += _surely(page, said.lines)
+            lines += _place_surely(page, said.lines)
         return texts, lines
 
     def shown(self,
@@ -129,25 +145,25 @@ class TextClient(VLMClient):
         if self.keep_images or not images: return self._add_page_text(messages, images, question)
         shown = Shown([], [], question, task=request.task, back=_asks_back(request))
         form: Form = self.form or ('plain' if shown.answers or request.task == 'extract' else 'rows')
-        texts, lines = self._texts(images, question, form)
+        texts, lines = self._write_pages(images, question, form)
         told, out = iter(texts), list[Message]()
-        for m in request_messages(_in_own_words(request)):
-            blocks: list[Block] = [b if b['type'] == 'text' else _text(next(told)) for b in checked_blocks(m)
+        for m in request_messages(_strip_own_words(request)):
+            blocks: list[Block] = [b if b['type'] == 'text' else _make_text(next(told)) for b in checked_blocks(m)
                                    if b['type'] == 'text' or _is_page(b)]
-            if shown.back and m['role'] == 'assistant': blocks = [_as_written(block) for block in blocks]
+            if shown.back and m['role'] == 'assistant': blocks = [_restore_reply(block) for block in blocks]
             out.append(Message(role=m['role'], content=blocks))
-        return shown._replace(messages=[*_opening(request, form), *out], lines=lines, form=form)
+        return shown._replace(messages=[*_write_opening(request, form), *out], lines=lines, form=form)
 
     def _add_page_text(self, messages: list[Message], images: list[tuple[ImageBlock, int]], question: str) -> Shown:
         "Messages with page text beside each picture, or as they are"
-        texts, lines = self._texts(images, question, 'plain')
+        texts, lines = self._write_pages(images, question, 'plain')
         told = iter(texts)
         out = [Message(role=m['role'], content=[b for block in checked_blocks(m) for b in
-                                                (block, *([_text(next(told))] if _is_page(block) else []))])
+                                                (block, *([_make_text(next(told))] if _is_page(block) else []))])
                for m in messages]
         return Shown(out, lines, question, 'plain')
 
-    def _schema(self, shown: Shown, schema: Optional[Schema]) -> Optional[Schema]:
+    def _make_schema(self, shown: Shown, schema: Optional[Schema]) -> Optional[Schema]:
         "The schema that the model is given"
         if self.keep_images or not shown.lines or shown.back: return schema
         if schema is None and shown.answers:
@@ -156,7 +172,7 @@ class TextClient(VLMClient):
         if shown.task == 'extract': return values_alone(schema, lambda asked: candidates(shown.lines, asked))
         return lines_for_boxes(schema, len(shown.lines), candidates(shown.lines, shown.question))
 
-    def _settings(self, shown: Shown, settings: Params) -> Params:
+    def _make_settings(self, shown: Shown, settings: Params) -> Params:
         "Settings of a call: for an answer, a model that can say how probable its tokens are is asked to"
         known = shown.answers and getattr(self.llm, 'logprobs', False)
         return {'top_logprobs': ALTERNATIVES, **settings} if known else settings
@@ -166,10 +182,10 @@ class TextClient(VLMClient):
         return self._render_text(request, self.shown(request))
 
     def _render_text(self, request: Request, shown: Shown) -> Rendered:
-        settings = self._settings(shown, VLMClient.render(self, request).settings)
-        return Rendered(shown.messages, self._schema(shown, request.schema), settings)
+        settings = self._make_settings(shown, VLMClient.render(self, request).settings)
+        return Rendered(shown.messages, self._make_schema(shown, request.schema), settings)
 
-    def _understood(self, shown: Shown, reply: Outcome) -> Outcome:
+    def _read_reply(self, shown: Shown, reply: Outcome) -> Outcome:
         "The model's reply with pages and boxes"
         if not isinstance(reply, Reply) or self.keep_images: return reply
         if shown.task == 'extract' or shown.back: return replace(reply, model=self.name)
@@ -186,7 +202,7 @@ class TextClient(VLMClient):
             asked.append(Request(request.task, messages=tuple(messages), schema=schema, settings=settings,
                                  cancelled=request.cancelled))
         replies = iter(ask_many(self.llm, asked))
-        return [s if isinstance(s, Exception) else self._understood(s, next(replies)) for s in shown]
+        return [s if isinstance(s, Exception) else self._read_reply(s, next(replies)) for s in shown]
 
     def estimate(self,
         request: Request # as it would be asked
@@ -197,14 +213,8 @@ class TextClient(VLMClient):
         if not unread: return found
         return replace(found, text_tokens=found.text_tokens + unread * self.page_tokens, estimated=True)
 
-# %% ../../nbs/models/21_text_client.ipynb #fb855a25
-def _surely(page: PageText, lines: list[Line]) -> list[Line]:
-    "Lines whose words stand where page text is sure that they do"
-    if not any('region' in l for l in page['lines']): return lines
-    return [replace(line, words=tuple(w._replace(bbox=sure_box(page, w.bbox)) for w in line.words)) for line in lines]
-
 # %% ../../nbs/models/21_text_client.ipynb #86cac074
-def _opening(request: Request, form: Form) -> list[Message]:
+def _write_opening(request: Request, form: Form) -> list[Message]:
     "What stands before the pages"
     task = request.task
     if task == 'extract':
@@ -218,23 +228,10 @@ def _opening(request: Request, form: Form) -> list[Message]:
     said = [m for told, reply in role_examples(form) for m in (told, Message(role='assistant', content=reply))]
     return [Message(role='system', content=f'{INTRO_PROMPT}\n{SHARED_PROMPT}'), *said]
 
-# %% ../../nbs/models/21_text_client.ipynb #91037567
-def _asks_back(request: Request) -> bool:
-    "Is an answer asked about that was given?"
-    return request.task in _ANSWERS and [t.role for t in request.turns[-2:]] == ['assistant', 'user']
-
-def _as_written(block: Block) -> Block:
-    "A reply as the model wrote it, before it was told in lines"
-    if block['type'] != 'text': return block
-    return _text(json.dumps(dict(answer=read_answer(block['text'])['answer']), ensure_ascii=False))
-
-def _text(text: str) -> TextBlock: return TextBlock(type='text', text=text)
-
-# %% ../../nbs/models/21_text_client.ipynb #b40bcf6d
-def _is_empty(image: Picture) -> bool:
-    "Is it a picture of one colour throughout, as a document is priced by before its pages are drawn?"
-    if isinstance(image, (str, Path)): return False
-    return image.mode == 'L' and len({*image.getextrema()}) == 1
+def _place_surely(page: PageText, lines: list[Line]) -> list[Line]:
+    "Lines whose words stand where page text is sure that they do"
+    if not any('region' in l for l in page['lines']): return lines
+    return [replace(line, words=tuple(w._replace(bbox=sure_box(page, w.bbox)) for w in line.words)) for line in lines]
 
 # %% ../../nbs/models/21_text_client.ipynb #4df0de8b
 class MultimodalClient(ClientWrapper):

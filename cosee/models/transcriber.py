@@ -23,14 +23,12 @@ from ..text.transcripts import transcribed_page
 from ..pages import as_picture
 from ..utils.config import ConfigError, need, no_such
 from ..utils.text import counted
-
-# %% auto #0
-__all__ = ['FAMILIES', 'VERSION', 'Family', 'PageBill', 'cost_of', 'page_bill', 'bill_text', 'Transcriber', 'make_transcriber',
-           'make_extractor']
-
-# %% ../../nbs/models/23_transcriber.ipynb #381b3870
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+# %% auto #0
+__all__ = ['FAMILIES', 'VERSION', 'Family', 'cost_of', 'PageBill', 'bill_text', 'page_bill', 'Transcriber', 'make_transcriber',
+           'make_extractor']
 
 # %% ../../nbs/models/23_transcriber.ipynb #94080297
 class Family(NamedTuple):
@@ -60,7 +58,7 @@ FAMILIES = dict(
     markdown=Family('', _MARKDOWN))
 
 # %% ../../nbs/models/23_transcriber.ipynb #960d30a1
-def _family_of(
+def _find_family(
     client: VLMClient # who is asked
 ) -> str:             # in `FAMILIES`
     "The family of a model, by its name or its folder."
@@ -71,7 +69,7 @@ def _family_of(
 # %% ../../nbs/models/23_transcriber.ipynb #06a00be0
 _CIRCLE, _TAIL = re.compile(r'(.{1,120}?)\1{11,}\Z', re.S), 4000   # letters of the end that are looked at
 
-def _without_circle(
+def _cut_circle(
     text: str # that was cut off at its length
 ) -> str:
     "The text without what it says over and over at its end, but once."
@@ -82,6 +80,16 @@ def _without_circle(
     return text[:end] + unit
 
 # %% ../../nbs/models/23_transcriber.ipynb #2e490365
+_COUNTED = 'text_tokens', 'image_tokens', 'cached_tokens', 'completion_tokens', 'calls'
+
+def cost_of(
+    page: PageText # of a `Transcriber`
+) -> Usage:    # nothing for any other
+    "What a page cost when it was written down."
+    cost = page.get('cost', {})
+    counts = {k: round(cost.get(k, 0)) for k in _COUNTED}
+    return Usage(**counts, seconds=float(cost.get('seconds', 0)), estimated=bool(cost.get('estimated')))
+
 class PageBill:
     "What pages cost that a model wrote down, and how many were there already."
     def __init__(self):
@@ -109,16 +117,17 @@ class PageBill:
         "JSON-ready, as a record has it under `reading`."
         return dict(pages=self.pages, kept=self.kept, kept_tokens=self.kept_tokens, **self.usage.to_dict())
 
-# %% ../../nbs/models/23_transcriber.ipynb #7dcb3566
-_COUNTED = 'text_tokens', 'image_tokens', 'cached_tokens', 'completion_tokens', 'calls'
-
-def cost_of(
-    page: PageText # of a `Transcriber`
-) -> Usage:    # nothing for any other
-    "What a page cost when it was written down."
-    cost = page.get('cost', {})
-    counts = {k: round(cost.get(k, 0)) for k in _COUNTED}
-    return Usage(**counts, seconds=float(cost.get('seconds', 0)), estimated=bool(cost.get('estimated')))
+def bill_text(
+    said: Mapping[str, Any] # of `PageBill.to_dict`, or the `reading` of a record
+) -> str:                   # '' where no model read
+    "What pages cost, in words."
+    about, parts = 'about ' if said.get('estimated') else '', list[str]()
+    if said.get('pages'):
+        parts.append(f"{counted(said['pages'], 'page')} written down for {about}{said.get('total_tokens', 0):,} "
+                     f"tokens ({said.get('image_tokens', 0):,} of images, {said.get('text_tokens', 0):,} of prompts, "
+                     f"{said.get('completion_tokens', 0):,} written)")
+    if said.get('kept'): parts.append(f"{counted(said['kept'], 'page')} kept from before for none")
+    return ', '.join(parts)
 
 # %% ../../nbs/models/23_transcriber.ipynb #be8919a2
 _bills: ContextVar[tuple[PageBill, ...]] = ContextVar('bills', default=())
@@ -132,19 +141,6 @@ def page_bill(
     token = _bills.set((*_bills.get(), bill))
     try: yield bill
     finally: _bills.reset(token)
-
-# %% ../../nbs/models/23_transcriber.ipynb #a9b87f9e
-def bill_text(
-    said: Mapping[str, Any] # of `PageBill.to_dict`, or the `reading` of a record
-) -> str:                   # '' where no model read
-    "What pages cost, in words."
-    about, parts = 'about ' if said.get('estimated') else '', list[str]()
-    if said.get('pages'):
-        parts.append(f"{counted(said['pages'], 'page')} written down for {about}{said.get('total_tokens', 0):,} "
-                     f"tokens ({said.get('image_tokens', 0):,} of images, {said.get('text_tokens', 0):,} of prompts, "
-                     f"{said.get('completion_tokens', 0):,} written)")
-    if said.get('kept'): parts.append(f"{counted(said['kept'], 'page')} kept from before for none")
-    return ', '.join(parts)
 
 # %% ../../nbs/models/23_transcriber.ipynb #1f772421
 VERSION = 'transcript/2'   # another one where the same transcript gives other lines
@@ -166,7 +162,7 @@ class Transcriber(TextExtractor):
         if max_tokens is not None and max_tokens < 16: raise ValueError('max_tokens must be at least 16')
         if family is not None and family not in FAMILIES:
             raise ValueError(no_such('family of transcribers', family, FAMILIES))
-        asked, model = FAMILIES[family or _family_of(client)], models_in(client)[0]
+        asked, model = FAMILIES[family or _find_family(client)], models_in(client)[0]
         if asked is FAMILIES['docling']: need('reading DocTags', 'docling_core')   # before a page is paid for
         at_once = getattr(getattr(model, 'backend', None), 'in_flight', 1)   # requests that a server takes, or one
         super().__init__(workers=workers or at_once, cache=cache, text_source='model')
@@ -211,7 +207,7 @@ class Transcriber(TextExtractor):
             if getattr(self.client, 'text_only', False):   # see `MultimodalClient`
                 raise ImagesRefused(f'{self.client.name} takes no images, and cannot read pages')
             said, cut = without_reasoning(reply.text).spoken, reply.finish_reason == 'length'
-            text = _without_circle(said) if cut else said if reply.finish_reason == 'stop' else ''   # or a refusal
+            text = _cut_circle(said) if cut else said if reply.finish_reason == 'stop' else ''   # or a refusal
             page = transcribed_page(text, image.size, unit)
             if cut: page['unfinished'] = f'the model wrote {self.family.max_tokens:,} tokens and was not done'
             if cut and text != said: page['unfinished'] = 'the model began to repeat itself'
@@ -272,13 +268,13 @@ def make_transcriber(
     if isinstance(said, str): said = dict(client=said)
     options: dict[str, Any] = dict(said) if isinstance(said, dict) else {}
     mine = {k: options.pop(k) for k in _OPTIONS if k in options}
-    client = _writer(options, config)
+    client = _make_writer(options, config)
     if getattr(client, 'words', None) is not None:
         raise ConfigError(f'transcriber: {client.name} sees no pages: it is given their page text itself')
     try: return Transcriber(client, **mine)
     except (TypeError, ValueError) as e: raise ConfigError(f'transcriber: {e}') from None
 
-def _writer(options: dict[str, Any], config: Any) -> VLMClient:
+def _make_writer(options: dict[str, Any], config: Any) -> VLMClient:
     "The client of a transcriber, who is shown images whatever comes of it"
     path, config = options.get('model_path'), options.pop('config', None) or config
     name = options.pop('client', None) or (client_for(path) if path else '')

@@ -23,21 +23,18 @@ from .replies import (MARKS, bare_draft, most_thoughts, split_draft, switched, t
                                     unwrapped)
 from .usage import Usage
 from ..utils.config import need
-
-# %% auto #0
-__all__ = ['GET_ANY', 'TransformersClient', 'ContextOverflow', 'cut', 'Call']
-
-# %% ../../nbs/local/12_transformers_client.ipynb #ab9ec68e
 if TYPE_CHECKING:
     from collections.abc import Container
     from cosee.models.constrained import GrammarState
     from cosee.models.prefix_cache import Copied, Features, Prefix, PrefixCache
     from cosee.models.replies import Thinking
 
-# %% ../../nbs/local/12_transformers_client.ipynb #2936a527
-GET_ANY = 'get the weights of a vision-language model into it, such as with: hf download NAME --local-dir {}'
+# %% auto #0
+__all__ = ['GET_ANY', 'TransformersClient', 'ContextOverflow', 'cut', 'Call']
 
 # %% ../../nbs/local/12_transformers_client.ipynb #e77072ff
+GET_ANY = 'get the weights of a vision-language model into it, such as with: hf download NAME --local-dir {}'
+
 class TransformersClient(VLMClient):
     "A vision-language model from a local directory; one that cannot be loaded raises `ModelError`."
     name, constrains = 'local', True

@@ -14,7 +14,7 @@ from ..utils.text import html_table
 __all__ = ['NO_TOKENS', 'CountedTokens', 'COUNTS', 'LedgerEntry', 'UsageRecord', 'Usage', 'usage_text', 'count_tokens',
            'BudgetExceeded', 'LedgerRecord', 'Ledger', 'image_grid', 'image_tokens']
 
-# %% ../../nbs/models/09_usage.ipynb #3f173a99
+# %% ../../nbs/models/09_usage.ipynb #4d54f2bf
 class UsageRecord(TypedDict):
     "A `Usage` as records and reports have it, with the sums."
     text_tokens: int
@@ -27,7 +27,6 @@ class UsageRecord(TypedDict):
     prompt_tokens: int
     total_tokens: int
 
-# %% ../../nbs/models/09_usage.ipynb #4d54f2bf
 @dataclass(frozen=True)
 class Usage:
     "Tokens and seconds of one call, or of several added up."
@@ -57,6 +56,7 @@ class Usage:
         "JSON-ready, with the sums included."
         return UsageRecord(**vars(self), prompt_tokens=self.prompt_tokens, total_tokens=self.total_tokens)
 
+# %% ../../nbs/models/09_usage.ipynb #66e701d9
 NO_TOKENS = Usage()   # a call that asks no model
 
 def usage_text(
@@ -80,13 +80,12 @@ def count_tokens(
     if count == 'output': return usage.completion_tokens
     return usage.total_tokens - (usage.cached_tokens if count == 'uncached' else 0)
 
-# %% ../../nbs/models/09_usage.ipynb #631139c5
+# %% ../../nbs/models/09_usage.ipynb #7b6cbed2
 class BudgetExceeded(RuntimeError):
     "Raised before a call that the ledger's budget does not cover."
 
 LedgerEntry = dict[str, Any]   # 'agent', 'step', 'usage' and whatever else was written with them
 
-# %% ../../nbs/models/09_usage.ipynb #01e8c2d0
 class LedgerRecord(TypedDict):
     "A `Ledger` as records have it."
     max_tokens: Optional[int]
@@ -96,11 +95,6 @@ class LedgerRecord(TypedDict):
 
 _COLUMNS = ('calls', 'text_tokens', 'image_tokens', 'cached_tokens', 'completion_tokens', 'total_tokens')
 
-def _cells(name: str, usage: Usage) -> list[str]:
-    "A row of the ledger's table"
-    return [name, *(f'{getattr(usage, c):,}' for c in _COLUMNS)]
-
-# %% ../../nbs/models/09_usage.ipynb #7b6cbed2
 class Ledger:
     "The account of an episode: who spent what, when, and how much is left; an unknown `count` raises ValueError."
     def __init__(self,
@@ -167,7 +161,8 @@ class Ledger:
         return LedgerRecord(max_tokens=self.max_tokens, count=self.count, total=self.total.to_dict(), entries=entries)
 
     def _repr_html_(self) -> str:
-        rows = [_cells(str(k), u) for k, u in [*self.by('agent').items(), ('all', self.total)]]
+        rows = [[name, *(f'{getattr(usage, c):,}' for c in _COLUMNS)]
+                for name, usage in [*self.by('agent').items(), ('all', self.total)]]
         return html_table([c.replace('_', ' ') for c in ('agent', *_COLUMNS)], rows)
 
 # %% ../../nbs/models/09_usage.ipynb #16259597

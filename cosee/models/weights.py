@@ -52,7 +52,8 @@ class Weights:
         return self.files[0].name.endswith('.gguf')
 
 # %% ../../nbs/models/11_weights.ipynb #da3f7ace
-def _gguf(model: str, revision: str, file: RemoteFile, help: str, mmproj: Optional[RemoteFile] = None) -> Weights:
+def _make_gguf_entry(model: str, revision: str, file: RemoteFile, help: str,
+                     mmproj: Optional[RemoteFile] = None) -> Weights:
     "Weights of a GGUF file, with what lets it see, if anything"
     return Weights(f'Qwen/{model}-GGUF', revision, 'Apache-2.0', help, (file, mmproj) if mmproj else (file,))
 
@@ -81,41 +82,40 @@ _VL_4B = (
     RemoteFile('model-00002-of-00002.safetensors', 3908490048,
                '046296a2a387efb43b0c997d5833c789604d168834f6e0d3064bf7bb13d002a6'))
 
-# %% ../../nbs/models/11_weights.ipynb #33722609
 WEIGHTS: Registry[Weights] = Registry('set of weights', {
-    'qwen2.5-coder-0.5b': _gguf(
+    'qwen2.5-coder-0.5b': _make_gguf_entry(
         'Qwen2.5-Coder-0.5B-Instruct', 'ebb2015119c907b064c512bf053e945850b5875f',
         RemoteFile('qwen2.5-coder-0.5b-instruct-q4_k_m.gguf', 491400064,
                    '1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32'),
         'text: reads documents, in 0.7 GB of memory'),
-    'qwen2.5-coder-1.5b': _gguf(
+    'qwen2.5-coder-1.5b': _make_gguf_entry(
         'Qwen2.5-Coder-1.5B-Instruct', 'f86cb2c1fa58255f8052cc32aeede1b7482d4361',
         RemoteFile('qwen2.5-coder-1.5b-instruct-q4_k_m.gguf', 1117320768,
                    'cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046'),
         'text: reads documents better, in 2 GB of memory'),
-    'qwen3-0.6b': _gguf(
+    'qwen3-0.6b': _make_gguf_entry(
         'Qwen3-0.6B', '23749fefcc72300e3a2ad315e1317431b06b590a',
         RemoteFile('Qwen3-0.6B-Q8_0.gguf', 639446688,
                    '9465e63a22add5354d9bb4b99e90117043c7124007664907259bd16d043bb031'),
         'text: the smallest general model, in 8 bits'),
-    'qwen3-1.7b': _gguf(
+    'qwen3-1.7b': _make_gguf_entry(
         'Qwen3-1.7B', '90862c4b9d2787eaed51d12237eafdfe7c5f6077',
         RemoteFile('Qwen3-1.7B-Q8_0.gguf', 1834426016,
                    '061b54daade076b5d3362dac252678d17da8c68f07560be70818cace6590cb1a'),
         'text: a larger one, in 8 bits'),
-    'qwen3-4b': _gguf(
+    'qwen3-4b': _make_gguf_entry(
         'Qwen3-4B', 'bc640142c66e1fdd12af0bd68f40445458f3869b',
         RemoteFile('Qwen3-4B-Q4_K_M.gguf', 2497280256,
                    '7485fe6f11af29433bc51cab58009521f205840f5b4ae3a32fa7f92e8534fdf5'),
         'text: the largest of them, in 4 bits'),
-    'qwen3-vl-2b-gguf': _gguf(
+    'qwen3-vl-2b-gguf': _make_gguf_entry(
         'Qwen3-VL-2B-Instruct', '52d6c8ffea26cc873ac5ad116f8631268d7eb503',
         RemoteFile('Qwen3VL-2B-Instruct-Q4_K_M.gguf', 1107409952,
                    '089d75c52f4b7ffc56ba998ffc50aae89fcafc755f9e7208aacca281dca6c2ae'),
         'vision: the smaller one in 4 bits, with its mmproj beside it',
         RemoteFile('mmproj-Qwen3VL-2B-Instruct-F16.gguf', 819394848,
                    'c3d5afbef5287953acd57b4043d2269456e5761a4eaccb3b71b062996970aea5')),
-    'qwen3-vl-4b-gguf': _gguf(
+    'qwen3-vl-4b-gguf': _make_gguf_entry(
         'Qwen3-VL-4B-Instruct', '1cd86afb9a95c410a6038ab3b40d8b578c892266',
         RemoteFile('Qwen3VL-4B-Instruct-Q4_K_M.gguf', 2497281664,
                    '66358cb18bb6b3b1b6675aa412c7a88ef01d228f481184d13668e5201c730a0a'),
@@ -143,53 +143,52 @@ def hub_folder() -> Path:
     cache = os.environ.get('XDG_CACHE_HOME') or '~/.cache'
     return Path(os.environ.get('HF_HOME') or f'{cache}/huggingface').expanduser() / 'hub'
 
-def _in_hub(entry: Weights) -> Path:
+def _hub_repository(entry: Weights) -> Path:
     "The folder of a repository in the cache of the hub"
     return hub_folder() / f"models--{entry.repository.replace('/', '--')}"
 
-def _places(name: str) -> Iterator[Path]:
+def _list_places(name: str) -> Iterator[Path]:
     "Folders in which weights of the table may lie, in the order in which they are looked at"
     yield weights_folder() / name
-    yield from sorted((_in_hub(WEIGHTS.find(name)) / 'snapshots').glob('*'))
+    yield from sorted((_hub_repository(WEIGHTS.find(name)) / 'snapshots').glob('*'))
 
-# %% ../../nbs/models/11_weights.ipynb #62912011
+# %% ../../nbs/models/11_weights.ipynb #3297573d
 _Note = list[Union[int, str]]   # length, time of the last change in nanoseconds, sha256
 
-def _notes() -> dict[str, _Note]:
+def _read_notes() -> dict[str, _Note]:
     "The checksums that were computed before, by path"
     try: noted = json.loads((weights_folder() / 'checked.json').read_text('utf-8'))
     except (OSError, ValueError): return {}
     return noted if isinstance(noted, dict) else {}
 
-def _private(folder: Path):
+def _make_private(folder: Path):
     "Make a folder for this user alone, if it is not there; raises OSError"
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
 
-def _note(path: Path, sha256: str):
+def _store_note(path: Path, sha256: str):
     "Note the checksum of a file; where nothing can be written it is computed each time"
-    stat, noted = path.stat(), _notes()
+    stat, noted = path.stat(), _read_notes()
     try:
-        _private(weights_folder())
+        _make_private(weights_folder())
         noted[str(path.resolve())] = [stat.st_size, stat.st_mtime_ns, sha256]
         write_whole(weights_folder() / 'checked.json', json.dumps(noted, indent=1))
     except OSError: return
 
-# %% ../../nbs/models/11_weights.ipynb #3297573d
 def _stored_checksum(path: Path) -> Optional[str]:
     "The checksum of a file, if it was computed since the last change. Raises OSError"
-    stat, note = path.stat(), _notes().get(str(path.resolve()))
+    stat, note = path.stat(), _read_notes().get(str(path.resolve()))
     known = isinstance(note, list) and note[:2] == [stat.st_size, stat.st_mtime_ns]
     return str(note[2]) if note and known and len(note) == 3 else None
 
-def _sha256(path: Path, again: bool = False) -> str:
+def _find_checksum(path: Path, again: bool = False) -> str:
     "The checksum of a file, computed `again`, or if it is not noted. Raises OSError"
     if not again and (noted := _stored_checksum(path)): return noted
     sha256 = file_hash(path)
-    _note(path, sha256)
+    _store_note(path, sha256)
     return sha256
 
-# %% ../../nbs/models/11_weights.ipynb #e2858a58
+# %% ../../nbs/models/11_weights.ipynb #17ed2006
 @dataclass(frozen=True)
 class State:
     "What there is of some weights."
@@ -202,23 +201,22 @@ def _downloaded_bytes(folder: Path, file: RemoteFile) -> int:
     path = folder / file.name
     return path.stat().st_size if path.is_file() else 0
 
-def _path(folder: Path, entry: Weights) -> Path:
+def _model_path(folder: Path, entry: Weights) -> Path:
     "What `--model-path` takes: the GGUF file, or the folder"
     return folder / entry.files[0].name if entry.gguf else folder
 
-def _complete(folder: Path, entry: Weights) -> bool:
+def _is_complete(folder: Path, entry: Weights) -> bool:
     "Does a folder hold files of these names and lengths?"
     paths = [(folder / f.name, f.size) for f in entry.files]
     return all(path.is_file() and path.stat().st_size == size for path, size in paths)
 
-# %% ../../nbs/models/11_weights.ipynb #17ed2006
-def _state(folder: Path, entry: Weights, verify: Optional[bool]) -> State:
+def _check_folder(folder: Path, entry: Weights, verify: Optional[bool]) -> State:
     "What a folder holds of an entry; `verify`: True hashes, False what is not noted, None nothing"
-    path, have = _path(folder, entry), sum(_downloaded_bytes(folder, f) for f in entry.files)
-    if not _complete(folder, entry):
+    path, have = _model_path(folder, entry), sum(_downloaded_bytes(folder, f) for f in entry.files)
+    if not _is_complete(folder, entry):
         wrong = any((folder / f.name).is_file() and (folder / f.name).stat().st_size != f.size for f in entry.files)
         return State('damaged' if wrong else 'partly' if have else 'missing', path if have else None, have)
-    look = _stored_checksum if verify is None else partial(_sha256, again=verify)
+    look = _stored_checksum if verify is None else partial(_find_checksum, again=verify)
     found = [(f.sha256, look(folder / f.name)) for f in entry.files]
     if any(got not in (want, None) for want, got in found): return State('damaged', path, have)
     return State('here' if all(got for _, got in found) else 'unchecked', path, have)
@@ -232,8 +230,8 @@ def weights_state(
 ) -> State:                         # the best there is
     "What there is of some weights on this machine. Raises `UnknownName`, and OSError where a file cannot be read."
     entry = WEIGHTS.find(name)
-    places = [folder] if folder else _places(name)
-    states = (_state(place, entry, verify) for place in places)
+    places = [folder] if folder else _list_places(name)
+    states = (_check_folder(place, entry, verify) for place in places)
     return min(states, key=lambda s: _RANK.index(s.found), default=State('missing'))
 
 # %% ../../nbs/models/11_weights.ipynb #d83eb5d7
@@ -244,7 +242,7 @@ def hub_address() -> str:
     "Address of the hub without a slash at its end: $HF_ENDPOINT, or huggingface.co."
     return (os.environ.get('HF_ENDPOINT') or 'https://huggingface.co').rstrip('/')
 
-def _host() -> str:
+def _name_host() -> str:
     "The server of the hub, as people are told of it"
     return urlsplit(hub_address()).netloc.rpartition('@')[2] or hub_address()
 
@@ -252,10 +250,10 @@ def _host() -> str:
 def _explain_status(code: int, entry: Weights) -> str:
     "What to say of a hub that answers with an error"
     if code in (401, 403):
-        return f'{_host()} refuses it ({code}); log in with: hf auth login, or set HF_TOKEN'
+        return f'{_name_host()} refuses it ({code}); log in with: hf auth login, or set HF_TOKEN'
     if code == 404:
-        return f'{_host()} does not have it (404): {entry.repository} at {entry.revision}; is HF_ENDPOINT right?'
-    return f'{_host()} answers with an error ({code}); call again later'
+        return f'{_name_host()} does not have it (404): {entry.repository} at {entry.revision}; is HF_ENDPOINT right?'
+    return f'{_name_host()} answers with an error ({code}); call again later'
 
 def _explain_error(e: Exception, entry: Weights) -> str:
     "What to say of an exception of the hub's library"
@@ -264,27 +262,27 @@ def _explain_error(e: Exception, entry: Weights) -> str:
     if isinstance(e, HfHubHTTPError): return _explain_status(e.response.status_code, entry)
     text = one_line(str(e) or type(e).__name__, 200)
     if type(e).__module__.partition('.')[0].startswith('httpx'):
-        return f'{_host()} cannot be reached ({text}); is there a network? HTTPS_PROXY names a proxy'
+        return f'{_name_host()} cannot be reached ({text}); is there a network? HTTPS_PROXY names a proxy'
     if isinstance(e, OSError) and e.errno: return f'cannot be written: {e.strerror}'
     return f'{text} ({type(e).__name__})'
 
-# %% ../../nbs/models/11_weights.ipynb #hubask01
-def _ask(entry: Weights, file: RemoteFile):
+# %% ../../nbs/models/11_weights.ipynb #hubget01
+def _ask_hub(entry: Weights, file: RemoteFile):
     "Ask the hub about a file; raises `FetchError` where it has another one of that name"
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
     told = get_hf_file_metadata(hf_hub_url(entry.repository, file.name, revision=entry.revision,
                                            endpoint=hub_address()))
     if not told.commit_hash or not told.etag:
-        raise FetchError(f'{file.name}: {_host()} does not answer as the hub does; is HF_ENDPOINT right?')
+        raise FetchError(f'{file.name}: {_name_host()} does not answer as the hub does; is HF_ENDPOINT right?')
     if told.size not in (None, file.size):
-        raise FetchError(f'{file.name}: what {_host()} has is {told.size:,} bytes long, not {file.size:,}; '
+        raise FetchError(f'{file.name}: what {_name_host()} has is {told.size:,} bytes long, not {file.size:,}; '
                          'is HF_ENDPOINT right?')
     if len(told.etag) == 64 and told.etag != file.sha256:
-        raise FetchError(f'{file.name}: what {_host()} has is another file (sha256 {told.etag}, not {file.sha256}); '
-                         'is HF_ENDPOINT right?')
+        raise FetchError(f'{file.name}: what {_name_host()} has is another file (sha256 {told.etag}, not '
+                         f'{file.sha256}); is HF_ENDPOINT right?')
 
 @contextmanager
-def _bars(shown: bool) -> Iterator[None]:
+def _show_bars(shown: bool) -> Iterator[None]:
     "Within it the library shows its bars of progress, or none"
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
     silence = not shown and not are_progress_bars_disabled()
@@ -293,7 +291,6 @@ def _bars(shown: bool) -> Iterator[None]:
     finally:
         if silence: enable_progress_bars()
 
-# %% ../../nbs/models/11_weights.ipynb #hubget01
 def _remove(path: Path):
     "Remove a file, and what it is a link to"
     while path.is_symlink():
@@ -304,16 +301,16 @@ def _remove(path: Path):
 def _download(entry: Weights, file: RemoteFile, folder: Optional[Path], again: bool) -> Path:
     "A file from the hub, into a folder or the cache of the hub; raises what the library raises, and `FetchError`"
     from huggingface_hub import hf_hub_download
-    _ask(entry, file)
+    _ask_hub(entry, file)
     place: dict[str, Any] = dict(local_dir=folder) if folder else dict(cache_dir=hub_folder())
     path = Path(hf_hub_download(entry.repository, file.name, revision=entry.revision, endpoint=hub_address(),
                                 force_download=again, library_name='cosee', **place))
-    sha256 = _sha256(path, again=True)
+    sha256 = _find_checksum(path, again=True)
     if sha256 != file.sha256:
         _remove(path)
-        raise FetchError(f'{file.name}: what {_host()} sent is another file (sha256 {sha256}, not {file.sha256}); '
-                         'it was removed; call again, or name another mirror in HF_ENDPOINT')
-    left = folder / '.cache/huggingface/download' if folder else _in_hub(entry) / 'blobs'
+        raise FetchError(f'{file.name}: what {_name_host()} sent is another file (sha256 {sha256}, not '
+                         f'{file.sha256}); it was removed; call again, or name another mirror in HF_ENDPOINT')
+    left = folder / '.cache/huggingface/download' if folder else _hub_repository(entry) / 'blobs'
     for part in left.glob(f'*{file.sha256}.*incomplete'): part.unlink(missing_ok=True)
     return path
 
@@ -328,18 +325,18 @@ def _check_space(folder: Path, missing: int):
 
 def _fetch(entry: Weights, folder: Optional[Path]) -> Path:
     "Fetch the files that are not there; raises `FetchError` and OSError"
-    base = folder or _in_hub(entry) / 'snapshots' / entry.revision
+    base = folder or _hub_repository(entry) / 'snapshots' / entry.revision
     _check_space(base, sum(f.size for f in entry.files if _downloaded_bytes(base, f) != f.size))
     for file in entry.files:
         path = base / file.name
-        if path.is_file() and path.stat().st_size == file.size and _sha256(path) == file.sha256: continue
+        if path.is_file() and path.stat().st_size == file.size and _find_checksum(path) == file.sha256: continue
         if folder and path.exists():
             raise FetchError(f'{path}: is there, but is another file or damaged (its length or its sha256 is not that '
                              'of the published one); move it away, or choose another folder')
         try: _download(entry, file, folder, path.exists())
         except FetchError: raise
         except Exception as e: raise FetchError(f'{file.name}: {_explain_error(e, entry)}') from e
-    return _path(base, entry)
+    return _model_path(base, entry)
 
 def fetch_weights(
     name: str,                          # in `WEIGHTS`
@@ -352,8 +349,8 @@ def fetch_weights(
         state = weights_state(name, False, folder)
         if state.found == 'here' and state.path: return state.path
         if not folder and os.environ.get('COSEE_MODELS'): folder = weights_folder() / name
-        if folder and not to: _private(weights_folder())
-        with _bars(progress): return _fetch(entry, folder)
+        if folder and not to: _make_private(weights_folder())
+        with _show_bars(progress): return _fetch(entry, folder)
     except OSError as e: raise FetchError(f'{e.filename or folder or hub_folder()}: {e.strerror or e}') from e
 
 # %% ../../nbs/models/11_weights.ipynb #86d7e522
@@ -391,7 +388,7 @@ def local_weights(
     "The path that is meant: a name stands for what was fetched, unless a file has it. Raises as `weights_path` does."
     path = Path(model_path).expanduser()
     if str(model_path) in WEIGHTS and not path.exists(): return weights_path(str(model_path))
-    wrong = (wrong_start(path.name, _head(path)) or _find_wrong_checksum(path)) if path.is_file() else ''
+    wrong = (wrong_start(path.name, _read_head(path)) or _find_wrong_checksum(path)) if path.is_file() else ''
     if wrong: raise WeightsError(f'{model_path}: {wrong}')
     return model_path
 
@@ -399,10 +396,10 @@ def _find_wrong_checksum(path: Path) -> str:
     "What is wrong with a file that has name and length of one in `WEIGHTS`, but not its checksum; '' if nothing is"
     known = {f.name: f for w in WEIGHTS.values() for f in w.files if f.name.endswith('.gguf')}
     file = known.get(path.name)
-    if file is None or path.stat().st_size != file.size or _sha256(path) == file.sha256: return ''
+    if file is None or path.stat().st_size != file.size or _find_checksum(path) == file.sha256: return ''
     return 'this is not the published file of that name: its sha256 is another; fetch it again, or rename it'
 
-def _head(path: Path) -> bytes:
+def _read_head(path: Path) -> bytes:
     "The first bytes of a file; raises `WeightsError` where it cannot be read"
     try:
         with path.open('rb') as f: return f.read(16)

@@ -51,17 +51,16 @@ def identity_of(
     "What names the model of a client."
     inner = client
     while isinstance(inner, ClientWrapper) and 'identity' not in type(inner).__dict__: inner = inner.client
-    found, read = getattr(inner, 'identity', None), _reading(inner)
+    found, read = getattr(inner, 'identity', None), _describe_reader(inner)
     if found is not None: return [found, read] if read else found
     folder = Path(getattr(inner, 'model_path', '') or '/nowhere')
     files = sorted((p.name, p.stat().st_size, p.stat().st_mtime_ns)
                    for p in folder.iterdir()) if folder.is_dir() else []
     own = 'min_pixels', 'max_pixels', 'page_labels', 'bits', 'think_tokens'
     settings = [getattr(inner, name, None) for name in own]
-    return [type(inner).__qualname__, inner.name, repr(inner), settings, files, _own_settings(inner), read]
+    return [type(inner).__qualname__, inner.name, repr(inner), settings, files, _list_settings(inner), read]
 
-# %% ../../nbs/models/05_wrappers.ipynb #78126e0b
-def _reading(client: VLMClient) -> list[Any]:
+def _describe_reader(client: VLMClient) -> list[Any]:
     "How a client comes by the text of pages, and what it does with it; [] for one that reads none"
     words = getattr(client, 'words', None)
     if words is None: return []
@@ -70,13 +69,14 @@ def _reading(client: VLMClient) -> list[Any]:
     return [type(words).__qualname__, *(getattr(words, name, None) for name in ('text_source', 'max_side')), *own,
             *([read] if read else [])]
 
-def _own_settings(client: VLMClient) -> dict[str, Any]:
+def _list_settings(client: VLMClient) -> dict[str, Any]:
     "Plain attributes of a client of the user's own, or of the object that it asks"
     own = client.model if isinstance(client, GenerateClient) else client
     if type(own).__module__.split('.')[0] == 'cosee': return {}
     plain = {k: v for k, v in getattr(own, '__dict__', {}).items() if isinstance(v, (str, int, float, bool, Path))}
     return {'': type(own).__qualname__, **{k: str(v) for k, v in plain.items()}}
 
+# %% ../../nbs/models/05_wrappers.ipynb #78126e0b
 def models_in(
     client: VLMClient # wrapped or not
 ) -> list[VLMClient]: # without wrappers, in the order in which they are asked
@@ -122,13 +122,13 @@ class _Attempts(ClientWrapper):
         "Who is asked, one after another"
         raise NotImplementedError(f'{type(self).__name__} must implement _order')
 
-    def _wrong(self, case: _Case, outcome: Outcome) -> str:
+    def _find_fault(self, case: _Case, outcome: Outcome) -> str:
         "What is wrong with an outcome that shall not be the last; '' for one that stands"
-        raise NotImplementedError(f'{type(self).__name__} must implement _wrong(case, outcome)')
+        raise NotImplementedError(f'{type(self).__name__} must implement _find_fault(case, outcome)')
 
-    def _failure(self, case: _Case) -> ResponseParseError:
+    def _make_error(self, case: _Case) -> ResponseParseError:
         "What to say of a request that nobody answered"
-        raise NotImplementedError(f'{type(self).__name__} must implement _failure(case)')
+        raise NotImplementedError(f'{type(self).__name__} must implement _make_error(case)')
 
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
         cases = [_Case(r, r) for r in requests]
@@ -142,7 +142,7 @@ class _Attempts(ClientWrapper):
     def _take_outcome(self, case: _Case, outcome: Outcome):
         "Keep an outcome that stands, note what is wrong with another; a bug stands"
         if isinstance(outcome, (Reply, VLMClientError)): case.spent += outcome.usage
-        if wrong := self._wrong(case, outcome):
+        if wrong := self._find_fault(case, outcome):
             case.wrong.append(wrong)
             case.raw = outcome.text if isinstance(outcome, Reply) else getattr(outcome, 'raw_response', '') or case.raw
             return
@@ -151,20 +151,19 @@ class _Attempts(ClientWrapper):
 
     def _give_up(self, case: _Case) -> Outcome:
         "The error, or a reply in its place where anything was spent"
-        error = self._failure(case)
+        error = self._make_error(case)
         if self.raising or not error.usage.calls: return error
         return Reply(text=error.raw_response, usage=error.usage, finish_reason='error', model=self._order[-1].name,
                      error=str(error))
 
-# %% ../../nbs/models/05_wrappers.ipynb #b3cfa7ae
+# %% ../../nbs/models/05_wrappers.ipynb #e017d0bc
 ONLY_JSON = 'Return valid JSON only: one object, nothing before it and nothing after it.'
 
-def _reask(request: Request, error: str) -> Request:
+def _add_complaint(request: Request, error: str) -> Request:
     "The same request, with what was wrong behind it"
     text = f'Your last reply could not be used: {error}.' + (f' {ONLY_JSON}' if request.schema is not None else '')
     return request.but(turns=(*request.turns, Turn('user', text)))
 
-# %% ../../nbs/models/05_wrappers.ipynb #e017d0bc
 Check = Callable[[str, Optional[Schema]], Optional[str]]   # (text, schema) -> what is wrong, or None
 
 class RetryingClient(_Attempts):
@@ -182,21 +181,21 @@ class RetryingClient(_Attempts):
     @property
     def _order(self) -> Sequence[VLMClient]: return [self.client] * self.attempts
 
-    def _wrong(self, case: _Case, outcome: Outcome) -> str:
+    def _find_fault(self, case: _Case, outcome: Outcome) -> str:
         "What is wrong with a reply, in the words that the model will hear"
         if isinstance(outcome, ResponseParseError): return str(outcome)
         if isinstance(outcome, Exception): return ''
-        error = self._complaint(outcome, case.asked.schema)
-        if error: case.next = _reask(case.asked, error)
+        error = self._check_reply(outcome, case.asked.schema)
+        if error: case.next = _add_complaint(case.asked, error)
         return error
 
-    def _complaint(self, reply: Reply, schema: Optional[Schema]) -> str:
+    def _check_reply(self, reply: Reply, schema: Optional[Schema]) -> str:
         if reply.finish_reason == 'refusal': return f'the model refused ({reply.text[:100]})'
         if reply.value is not None: return ''   # not written to be read
         found = self.check(reply.text, schema) or ''
         return f'{found}; it was cut off at the length limit' if found and reply.finish_reason == 'length' else found
 
-    def _failure(self, case: _Case) -> ResponseParseError:
+    def _make_error(self, case: _Case) -> ResponseParseError:
         told = '; '.join(f'attempt {i}: {s}' for i, s in enumerate(case.wrong, 1))
         text = f'{self.name}: no usable reply in {len(case.wrong)} attempts ({told})'
         return ResponseParseError(text, case.raw, case.spent)
@@ -229,13 +228,13 @@ class FallbackClient(_Attempts):
     @property
     def _order(self) -> Sequence[VLMClient]: return self.clients
 
-    def _wrong(self, case: _Case, outcome: Outcome) -> str:
+    def _find_fault(self, case: _Case, outcome: Outcome) -> str:
         return f'{type(outcome).__name__}: {outcome}' if isinstance(outcome, VLMClientError) else ''
 
-    def _failure(self, case: _Case) -> ResponseParseError:
+    def _make_error(self, case: _Case) -> ResponseParseError:
         return AllFailed(' | '.join(case.wrong), case.raw, case.spent)
 
-# %% ../../nbs/models/05_wrappers.ipynb #60dd24e4
+# %% ../../nbs/models/05_wrappers.ipynb #a85e4a85
 _TABLE = '''CREATE TABLE IF NOT EXISTS replies
     (key TEXT PRIMARY KEY, reply TEXT NOT NULL, size INTEGER NOT NULL, used INTEGER NOT NULL,
      hits INTEGER NOT NULL DEFAULT 0)'''
@@ -245,7 +244,6 @@ _NEXT = '(SELECT COALESCE(MAX(used), 0) + 1 FROM replies)'
 _STATS = 'SELECT COUNT(*), COALESCE(SUM(size), 0), COALESCE(SUM(hits), 0) FROM replies'
 T = TypeVar('T')
 
-# %% ../../nbs/models/05_wrappers.ipynb #a85e4a85
 class ResponseCache:
     "Replies in an SQLite file, for several processes and threads; a file of another kind raises ValueError."
     def __init__(self,
@@ -253,9 +251,9 @@ class ResponseCache:
         max_bytes: int = 512 * 2**20 # of all replies together
     ):
         self.path, self.max_bytes, self._local = Path(path), max_bytes, threading.local()
-        self._run(lambda db: None)
+        self._transact(lambda db: None)
 
-    def _db(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         "The connection of this thread in this process"
         if getattr(self._local, 'pid', None) != os.getpid():
             with suppress(OSError): os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))   # for its owner
@@ -264,10 +262,10 @@ class ResponseCache:
             self._local.db, self._local.pid = db, os.getpid()
         return self._local.db
 
-    def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         "`work(db)` in one transaction that may write"
         try:
-            db = self._db()
+            db = self._connect()
             db.execute('BEGIN IMMEDIATE')
             try: out = work(db)
             except BaseException:
@@ -286,7 +284,7 @@ class ResponseCache:
             row = db.execute('SELECT reply FROM replies WHERE key = ?', (key,)).fetchone()
             if row: db.execute(f'UPDATE replies SET hits = hits + 1, used = {_NEXT} WHERE key = ?', (key,))
             return row
-        row = self._run(work)
+        row = self._transact(work)
         try: return json.loads(row[0]) if row else None
         except ValueError: return None
 
@@ -305,34 +303,34 @@ class ResponseCache:
                 old, size = db.execute('SELECT key, size FROM replies ORDER BY used LIMIT 1').fetchone()
                 db.execute('DELETE FROM replies WHERE key = ?', (old,))
                 over -= size
-        self._run(work)
+        self._transact(work)
 
     def stats(self) -> dict[str, int]: # entries, bytes, hits
         "How much there is, and how often it was of use."
-        found = self._run(lambda db: db.execute(_STATS).fetchone())
+        found = self._transact(lambda db: db.execute(_STATS).fetchone())
         return dict(zip(('entries', 'bytes', 'hits'), found, strict=True))
 
     def clear(self):
         "Forget everything."
-        self._run(lambda db: db.execute('DELETE FROM replies'))
+        self._transact(lambda db: db.execute('DELETE FROM replies'))
 
 # %% ../../nbs/models/05_wrappers.ipynb #ea5f4f81
-def _pixels(image: Picture) -> str:
+def _hash_image(image: Picture) -> str:
     "The hash of an image"
     from cosee.pages import open_image
     from cosee.utils.files import image_hash
     return image_hash(open_image(image))
 
-def _page(page: PageInput) -> list[Any]: return [_pixels(page.image), page.number, page.thumbnail]
+def _encode_page(page: PageInput) -> list[Any]: return [_hash_image(page.image), page.number, page.thumbnail]
 
-def _request(request: Request) -> dict[str, Any]:
+def _encode_request(request: Request) -> dict[str, Any]:
     "A request as JSON, with hashes in the place of images"
     said = [[m['role'], m['content'] if isinstance(m['content'], str) else
-             [{**b, 'image': _pixels(b['image'])} if b['type'] == 'image' else b for b in m['content']]]
+             [{**b, 'image': _hash_image(b['image'])} if b['type'] == 'image' else b for b in m['content']]]
             for m in request.messages]
-    turns = [[t.role, t.text, list(map(_page, t.pages))] for t in request.turns]
+    turns = [[t.role, t.text, list(map(_encode_page, t.pages))] for t in request.turns]
     rest = {k: v for k, v in vars(request).items() if k != 'cancelled'}
-    return {**rest, 'messages': said, 'turns': turns, 'pages': list(map(_page, request.pages)),
+    return {**rest, 'messages': said, 'turns': turns, 'pages': list(map(_encode_page, request.pages)),
             'settings': merged(request.settings)}
 
 def call_key(
@@ -341,7 +339,7 @@ def call_key(
 ) -> Optional[str]:    # None if the call holds something that has no JSON form
     "SHA-256 of everything that a reply depends on."
     from cosee import __version__   # prompts and readers of page text may be others in another version
-    try: text = json.dumps([3, __version__, identity_of(client), _request(request)], sort_keys=True)
+    try: text = json.dumps([3, __version__, identity_of(client), _encode_request(request)], sort_keys=True)
     except TypeError: return None
     return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()
 
@@ -362,7 +360,7 @@ class CachedClient(ClientWrapper):
         fixed = self.sampled or settings.get('temperature') == 0 or settings.get('seed') is not None
         return call_key(self.client, request) if fixed else None
 
-    def _keep(self, key: str, reply: Outcome):
+    def _store(self, key: str, reply: Outcome):
         "Keep a reply that is whole and holds no secret"
         if not isinstance(reply, Reply) or reply.finish_reason not in ('stop', 'length'): return
         if not holds_secret(reply.text + reply.raw): self.cache.put(key, asdict(reply))
@@ -379,13 +377,12 @@ class CachedClient(ClientWrapper):
         new = {k or i: item for i, (k, item) in enumerate(zip(keys, requests, strict=True)) if k not in found}
         asked = dict(zip(new, ask_many(self.client, list(new.values())), strict=True)) if new else {}
         for k, outcome in asked.items():
-            if isinstance(k, str): self._keep(k, outcome)
+            if isinstance(k, str): self._store(k, outcome)
         with self._count:
             self.misses += len(new)
             self.hits += len(requests) - len(new)
         return [found[k] if k in found else asked[k or i] for i, k in enumerate(keys)]
 
-# %% ../../nbs/models/05_wrappers.ipynb #485cb6f7
 def _decode_reply(value: dict[str, Any]) -> Optional[Reply]:
     "A reply as it was kept; None for what is none"
     names = {f.name for f in fields(Usage)}

@@ -52,7 +52,6 @@ def pixel_box(
     (x0, y0, x1, y1), (w, h) = box, size
     return x0 * w, y0 * h, x1 * w, y1 * h
 
-# %% ../../nbs/utils/01_boxes.ipynb #bd19e9e0
 def placed(
     box: Box,  # in 0-1
     size: Size # of the area to draw on
@@ -118,13 +117,12 @@ def from_thousandths(
     "A box in thousandths, clamped in their own space; raises ValueError where there is none."
     return check_bbox([v / 1000 for v in corners(bbox)], (1, 1))
 
-# %% ../../nbs/utils/01_boxes.ipynb #7bdc6745
-ASKED_THOUSANDTHS = 'whole numbers from 0 to 1000'
+ASKED_THOUSANDTHS = 'whole numbers from 0 to 1000'   # as prompts ask for them
 
 # %% ../../nbs/utils/01_boxes.ipynb #92d67b7d
 _LEAST = 0.02   # side of the smallest box that is worth a look, as a part of the page
 
-def _wide(a: float, b: float, least: float) -> tuple[float, float]:
+def _widen_side(a: float, b: float, least: float) -> tuple[float, float]:
     if b - a >= least: return a, b
     start = min(1 - least, max(0., (a + b - least) / 2))
     return start, start + least
@@ -135,7 +133,7 @@ def widened(
     height: float  # least height, up to 1
 ) -> Box:
     "`box`, at least so wide and high."
-    (x0, x1), (y0, y1) = _wide(box[0], box[2], width), _wide(box[1], box[3], height)
+    (x0, x1), (y0, y1) = _widen_side(box[0], box[2], width), _widen_side(box[1], box[3], height)
     return x0, y0, x1, y1
 
 def read_box(

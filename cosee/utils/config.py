@@ -192,7 +192,6 @@ def _base64_forms(value: bytes) -> set[str]:
         forms.add(packed[-(-8 * before // 6):8 * (before + len(value)) // 6])
     return forms | {f.translate(str.maketrans('+/', '-_')) for f in forms}
 
-# %% ../../nbs/utils/04_config.ipynb #85269576
 def remember_secret(value: str):
     "Have `redact` take `value` out of texts from now on, also where it is packed."
     from urllib.parse import quote
@@ -274,7 +273,7 @@ def _conceal_field(name: Any, value: Any, free: bool) -> Any:
     if _SECRET_FIELD.search(str(name)) and not plain: return HIDDEN
     return concealed(value, free or name == 'extra_body')
 
-# %% ../../nbs/utils/04_config.ipynb #d3b1f108
+# %% ../../nbs/utils/04_config.ipynb #f276d471
 MAX_CONFIG = 1_000_000   # bytes of a configuration file
 MAX_DEPTH = 50           # of lists and mappings within each other
 MAX_NUMBER = 100         # characters of a number or a date; YAML's numbers to the base of 60 take their time
@@ -297,7 +296,6 @@ def _make_loader():
         def fault(self, what: str): return yaml.MarkedYAMLError(None, None, what, self.peek_event().start_mark)
     return Loader
 
-# %% ../../nbs/utils/04_config.ipynb #f276d471
 def _read_field_name(loader, key) -> Any:
     "A field's name; raises where it is a list or a mapping"
     import yaml
@@ -320,7 +318,6 @@ def _refuse_twins(loader, node, path: tuple[str, ...] = ()):
         seen.add(name)
         _refuse_twins(loader, value, where)
 
-# %% ../../nbs/utils/04_config.ipynb #4e1c7f67
 def _explain_yaml_fault(e: Exception, where: str) -> ConfigError:
     "What is wrong with a text that is no YAML, and in which line"
     mark = getattr(e, 'problem_mark', None)

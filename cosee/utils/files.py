@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Literal, Optional, Union
 __all__ = ['CACHES', 'CACHE_LIMITS', 'write_whole', 'append_line', 'json_lines', 'PathError', 'inside', 'digest', 'image_hash',
            'file_hash', 'files_mark', 'cache_folder', 'private_folder', 'own_file', 'FileCache']
 
-# %% ../../nbs/utils/02_files.ipynb #97d8b2f2
+# %% ../../nbs/utils/02_files.ipynb #36a3c28e
 _NO_FSYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 def _force(fd: int):
@@ -37,7 +37,6 @@ def _force_folder(folder: Path):
         try: os.fsync(fd)
         finally: os.close(fd)
 
-# %% ../../nbs/utils/02_files.ipynb #36a3c28e
 def _replace(path: Path, data: bytes, sync: bool, mode: int):
     "Put a new file into the place of `path`"
     part = path.with_name(f'.{path.name[:40]}.{os.getpid()}.{os.urandom(4).hex()}.part')
@@ -88,7 +87,7 @@ def json_lines(
             except (ValueError, RecursionError): continue
             if isinstance(said, dict): yield n, said
 
-# %% ../../nbs/utils/02_files.ipynb #e113a038
+# %% ../../nbs/utils/02_files.ipynb #2e377dea
 class PathError(ValueError):
     "A path that is not opened; `why` says what is wrong with it."
     def __init__(self,
@@ -98,7 +97,6 @@ class PathError(ValueError):
         super().__init__(text)
         self.why = why
 
-# %% ../../nbs/utils/02_files.ipynb #2e377dea
 def inside(
     root: Union[str, Path], # the folder
     name: str,              # a path relative to it, from anywhere
@@ -115,7 +113,7 @@ def inside(
     if not real.is_relative_to(root.resolve()): raise PathError('link', f'leads out of {home} through a link')
     return path
 
-# %% ../../nbs/utils/02_files.ipynb #04db6c7f
+# %% ../../nbs/utils/02_files.ipynb #5a2ab502
 def digest(
     obj: Any,   # JSON-ready
     n: int = 12 # characters
@@ -138,7 +136,6 @@ def file_hash(
     "SHA-256 of a file's bytes. Raises OSError where it cannot be read."
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
 
-# %% ../../nbs/utils/02_files.ipynb #5a2ab502
 def files_mark(
     files: Sequence[Union[str, Path]] # that are there
 ) -> str:                             # 24 hexadecimal digits
@@ -180,7 +177,7 @@ def own_file(
         if not stat.S_ISREG(found.st_mode) or not own: raise PermissionError(f'{path} is not a file of this user')
         yield f
 
-def _seal(key: str, data: bytes) -> bytes:
+def _add_hash(key: str, data: bytes) -> bytes:
     "`data` behind the hash by which it is known again"
     return hashlib.sha256(key.encode() + b'\0' + data).hexdigest().encode() + b'\n' + data
 
@@ -213,7 +210,7 @@ class FileCache:
             os.utime(path)
         except OSError: return None
         data = found.partition(b'\n')[2]
-        return data if found == _seal(key, data) else None
+        return data if found == _add_hash(key, data) else None
 
     def _make_room(self, folder: Path, size: int):
         "Let the oldest files of a folder go until `size` more bytes fit in"
@@ -225,7 +222,7 @@ class FileCache:
 
     def put(self, key: str, data: bytes):
         "Keep `data`; where that cannot be, nothing is kept and nothing is raised."
-        path, sealed = self.path_of(key), _seal(key, data)
+        path, sealed = self.path_of(key), _add_hash(key, data)
         if len(sealed) > self.limit // 256: return
         with suppress(OSError):
             private_folder(path.parent)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NOT_ANSWERABLE', 'MAX_WORDS', 'MAX_LETTERS', 'one_line', 'clean', 'Md', 'md_line', 'md_lines', 'md_code', 'md_table',
            'html_text', 'html_table', 'answer_key', 'same_answer', 'letters_of', 'means_none', 'abstains', 'counted',
-           'time_left', 'check_question', 'left_text']
+           'time_left', 'left_text', 'check_question']
 
 # %% ../../nbs/utils/00_text.ipynb #b448afdb
 import re, unicodedata
@@ -18,7 +18,7 @@ _HEADER = re.compile(r'\[(\s*(?:page|whole document)\b[^\[\]]*)\]', re.I)
 _SIGNATURE = re.compile(r'\(\s*#\s*(?=\d+\s*,)')
 _JOINERS = '\u200c\u200d'
 
-def _plain(ch: str) -> str:
+def _flatten_char(ch: str) -> str:
     "What stands for a character where there is only one line"
     kind = unicodedata.category(ch)
     if kind == 'Cs': return '\ufffd'
@@ -29,12 +29,12 @@ def one_line(
     limit: Optional[int] = None  # most characters to keep
 ) -> str:                        # one printable line
     "`text` as one line that cannot be taken for a header or for another note."
-    text = ' '.join((text if text.isascii() and text.isprintable() else ''.join(map(_plain, text))).split())
+    text = ' '.join((text if text.isascii() and text.isprintable() else ''.join(map(_flatten_char, text))).split())
     text = _SIGNATURE.sub('(', _HEADER.sub(r'(\1)', text))
     return text if limit is None or len(text) <= limit else text[:max(0, limit - 1)].rstrip() + '…'
 
 # %% ../../nbs/utils/00_text.ipynb #d4b1bb08
-def _visible_char(ch: str) -> str:
+def _keep_visible_char(ch: str) -> str:
     "What stands for a character where lines may stay"
     kind = unicodedata.category(ch)
     if ch == '\n' or ch in _JOINERS: return ch
@@ -48,7 +48,7 @@ def clean(
     "`text` without control and direction characters, cut at `limit`."
     text = str(text)
     cut = text[:limit]
-    if not cut.isprintable(): cut = ''.join(map(_visible_char, cut))
+    if not cut.isprintable(): cut = ''.join(map(_keep_visible_char, cut))
     return cut if len(text) <= limit else f'{cut.rstrip()} … ({len(text):,} characters)'
 
 # %% ../../nbs/utils/00_text.ipynb #aa75ef4a
@@ -193,7 +193,6 @@ _ENGLISH = (
     rf'(?:none|no .{{1,40}}?) {_SAID}{_IN}?',   # no date found
 )
 
-# %% ../../nbs/utils/00_text.ipynb #c92a4b7e
 _SEITE = _any('dokumente?n?s? seiten? texte?s? bild(?:er)?n? unterlagen? datei(?:en)? pdf vertrag rechnung bericht '
               'tabelle formular schreiben')
 _ANGABE = _any('angaben? information(?:en)? antwort daten erwähnung hinweise? auskunft')
@@ -278,6 +277,15 @@ def time_left(
     if seconds < 100: return f'about {max(1, round(seconds))} s'
     return f'about {seconds / 60:.0f} min' if seconds < 6000 else f'about {seconds / 3600:.1f} h'
 
+def left_text(
+    seconds: float, # since the beginning
+    done: int,      # pages, or whatever is counted
+    of: int         # all of them
+) -> str:           # '' where there is nothing to say yet
+    "About how long the rest will take, in words, to stand behind what is done."
+    left = seconds / done * (of - done) if done and seconds > 1 else 0
+    return f', {time_left(left)} left' if left >= 1 else ''
+
 # %% ../../nbs/utils/00_text.ipynb #b5ba03c9
 MAX_WORDS, MAX_LETTERS = 2_000, 20_000   # of one question
 
@@ -292,13 +300,3 @@ def check_question(
         said = f'{letters:,} characters' if letters > MAX_LETTERS else f'{words:,} words'
         raise ValueError(f'the question has {said}; at most {MAX_WORDS:,} words and {MAX_LETTERS:,} characters '
                          'are read')
-
-# %% ../../nbs/utils/00_text.ipynb #85088dd0
-def left_text(
-    seconds: float, # since the beginning
-    done: int,      # pages, or whatever is counted
-    of: int         # all of them
-) -> str:           # '' where there is nothing to say yet
-    "About how long the rest will take, in words, to stand behind what is done."
-    left = seconds / done * (of - done) if done and seconds > 1 else 0
-    return f', {time_left(left)} left' if left >= 1 else ''

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['annotate', 'Picture']
 
-# %% ../../nbs/view/01_drawing.ipynb #1c75f2ae
+# %% ../../nbs/view/01_drawing.ipynb #4f9dc8a1
 def _cell_box(
     cell: Cell, # on the page
     size: Size  # of the area to draw on
@@ -40,7 +40,6 @@ def _with_boxes(cells: Iterable[Cell], size: Size) -> list[tuple[Cell, Box]]:
     "Those of the cells that have a box, with it"
     return [(c, box) for c in cells if (box := _cell_box(c, size))]
 
-# %% ../../nbs/view/01_drawing.ipynb #4f9dc8a1
 class _Seat(NamedTuple):
     "A place for a number beside a box."
     x: float    # its edge next to the box
@@ -63,7 +62,6 @@ def _list_seats(box: Box, b: float, size: Size, t: float) -> list[_Seat]:
     seats = [_Seat(e, v, side) for v in _row_middles(y, h, t) for side in sides for e in fitting[side]]
     return seats or [_Seat(b, y, -1)]
 
-# %% ../../nbs/view/01_drawing.ipynb #40b446ee
 Area = tuple[float, float, float]   # left, middle, width of a number that has its place
 
 def _area_of(seat: _Seat, width: float) -> Area: return seat.x - width * (seat.side < 0), seat.y, width
@@ -191,13 +189,12 @@ def data_uri(
     "An image as it stands in a page."
     return 'data:image/webp;base64,' + base64.b64encode(picture_bytes(im, side, quality)).decode()
 
-# %% ../../nbs/view/01_drawing.ipynb #d4afeaa7
+# %% ../../nbs/view/01_drawing.ipynb #5327c056
 Steps = tuple[tuple[int, int], ...]   # longest side and quality of WebP, largest first
 
 _FIRST_SIZES: Steps = ((1300, 72), (1000, 68), (800, 62), (600, 52), (450, 42), (320, 30))
 _FULL_SIZES: Steps = ((2400, 82), (1900, 78), (1500, 74), (1200, 68), (900, 60))
 
-# %% ../../nbs/view/01_drawing.ipynb #5327c056
 def _embed_at(pages: list['Image'], max_bytes: int, side: int, quality: int, last: bool) -> tuple[list[str], bool]:
     "Data URIs at one size, '' for a page without room; did all find room?"
     uris, total = [''] * len(pages), 0
@@ -296,60 +293,6 @@ def page_pictures(
     defs = el('svg', el('defs', shown, small), cls='defs', aria_hidden='true')
     return PagePictures([defs, *larger], _contents_note(len(pages), len(found), len(small)))
 
-# %% ../../nbs/view/01_drawing.ipynb #0a83e0a9
-def _draw_marks(found: list[tuple[Cell, Box]], seats: list[_Seat], classes: dict[int, str],
-                own: Mapping[int, Html]) -> list[Html]:
-    "Boxes with their numbers, and the models' own boxes where these are others"
-    return [_draw_mark(c, box, seat, classes[c['id']], own.get(c['id']))
-            for (c, box), seat in zip(found, seats, strict=True)]
-
-def _draw_frames(cells: Iterable[Cell], h: int, classes: dict[int, str]) -> list[Html]:
-    "A frame around the page for each note about all of it"
-    return [el('rect', data_c=c['id'], cls=f"whole {classes[c['id']]}", x=3, y=3, width=994, height=h - 6)
-            for c in cells if not _cell_box(c, (1000, h))]
-
-# %% ../../nbs/view/01_drawing.ipynb #d7405068
-def page_svg(
-    page: int,                    # 1-based
-    size: Size,                   # of the page, any unit
-    cells: list[Cell],            # of the page
-    palette: Mapping[str, int],   # author -> number of a colour
-    evidence: Mapping[int, str],  # id of a cell that the answer rests on -> its class
-    own: Mapping[int, Box] = {}   # id of a cell whose box was put on the words -> the model's own box, 0-1
-) -> Html:
-    "A page with its boxes and the links between them."
-    h = round(1000 * size[1] / size[0])
-    frames = {n: own_frame(box, (1000, h)) for n, box in own.items()}
-    found = _with_boxes(cells, (1000, h))
-    seats = _choose_seats([box for _, box in found], [_number_room(c) for c, _ in found], (1000, h), 38)
-    classes = {c['id']: f"a{palette[c['author']]} {evidence.get(c['id'], '')}" for c in cells}
-    places = {c['id']: (s.x + (6 + _number_room(c) / 2) * s.side, s.y) for (c, _), s in zip(found, seats, strict=True)}
-    links = [t for t in cell_links(cells) if t.cell in places and t.to in places]
-    return el('svg', el('rect', cls='paper', width=1000, height=h), el('use', href=f'#page{page}'),
-              _draw_frames(cells, h, classes), [_draw_link(t, places) for t in links],
-              _draw_marks(found, seats, classes, frames),
-              viewBox=f'0 0 1000 {h}', role='img', aria_label=_describe_page(page, list(places), links))
-
-# %% ../../nbs/view/01_drawing.ipynb #41dab4a4
-def _describe_page(page: int, boxes: list[int], links: list[CellLink]) -> str:
-    "A page in words"
-    tied = '; '.join(f'note {a} {LINK_KINDS[kind][0]} note {b}' for a, b, kind in links[:40])
-    return (f'Page {page}' + f" with the boxes of notes {', '.join(map(str, boxes))}" * bool(boxes) +
-            f'; {tied}' * bool(tied))
-
-# %% ../../nbs/view/01_drawing.ipynb #e77123b2
-def _number_room(cell: Cell) -> float:
-    "Room for the number of a cell, in thousandths of the page's width"
-    return 24 + 14 * len(str(cell['id']))
-
-def _draw_mark(cell: Cell, box: Box, seat: _Seat, cls: str, own: Optional[Html] = None) -> Html:
-    "A box, a little larger than what it holds, with its number"
-    (x, y, w, h), n, wide = [round(v, 1) for v in box], cell['id'], 14 + 12 * len(str(cell['id']))
-    number = el('g', el('rect', x=min(0, seat.side * wide), y=-14, width=wide, height=28, rx=7),
-                el('text', n, x=seat.side * wide / 2, y=7), cls='badge',
-                transform=f'translate({seat.x + 6 * seat.side:.0f} {seat.y:.0f})')
-    return el('g', own, box_frame(x, y, w, h), number, cls=f'mark {cls}', data_c=n)
-
 # %% ../../nbs/view/01_drawing.ipynb #cb4f6038
 _SAME_BOX = .5   # from this overlap on, two boxes are drawn as one
 
@@ -379,6 +322,49 @@ def box_frame(
     "The frame of a box: a little larger than what it holds."
     return el('rect', cls='box', x=x - 4, y=y - 4, width=w + 8, height=h + 8, rx=4)
 
+# %% ../../nbs/view/01_drawing.ipynb #e77123b2
+def _describe_page(page: int, boxes: list[int], links: list[CellLink]) -> str:
+    "A page in words"
+    tied = '; '.join(f'note {a} {LINK_KINDS[kind][0]} note {b}' for a, b, kind in links[:40])
+    return (f'Page {page}' + f" with the boxes of notes {', '.join(map(str, boxes))}" * bool(boxes) +
+            f'; {tied}' * bool(tied))
+
+def _number_room(cell: Cell) -> float:
+    "Room for the number of a cell, in thousandths of the page's width"
+    return 24 + 14 * len(str(cell['id']))
+
+def _draw_mark(cell: Cell, box: Box, seat: _Seat, cls: str, own: Optional[Html] = None) -> Html:
+    "A box, a little larger than what it holds, with its number"
+    (x, y, w, h), n, wide = [round(v, 1) for v in box], cell['id'], 14 + 12 * len(str(cell['id']))
+    number = el('g', el('rect', x=min(0, seat.side * wide), y=-14, width=wide, height=28, rx=7),
+                el('text', n, x=seat.side * wide / 2, y=7), cls='badge',
+                transform=f'translate({seat.x + 6 * seat.side:.0f} {seat.y:.0f})')
+    return el('g', own, box_frame(x, y, w, h), number, cls=f'mark {cls}', data_c=n)
+
+# %% ../../nbs/view/01_drawing.ipynb #d7405068
+def page_svg(
+    page: int,                    # 1-based
+    size: Size,                   # of the page, any unit
+    cells: list[Cell],            # of the page
+    palette: Mapping[str, int],   # author -> number of a colour
+    evidence: Mapping[int, str],  # id of a cell that the answer rests on -> its class
+    own: Mapping[int, Box] = {}   # id of a cell whose box was put on the words -> the model's own box, 0-1
+) -> Html:
+    "A page with its boxes and the links between them."
+    h = round(1000 * size[1] / size[0])
+    found = _with_boxes(cells, (1000, h))
+    seats = _choose_seats([box for _, box in found], [_number_room(c) for c, _ in found], (1000, h), 38)
+    classes = {c['id']: f"a{palette[c['author']]} {evidence.get(c['id'], '')}" for c in cells}
+    places = {c['id']: (s.x + (6 + _number_room(c) / 2) * s.side, s.y) for (c, _), s in zip(found, seats, strict=True)}
+    links = [t for t in cell_links(cells) if t.cell in places and t.to in places]
+    frames = [el('rect', data_c=c['id'], cls=f"whole {classes[c['id']]}", x=3, y=3, width=994, height=h - 6)
+              for c in cells if not _cell_box(c, (1000, h))]   # a note about all of the page
+    marks = [_draw_mark(c, box, seat, classes[c['id']], own_frame(own[c['id']], (1000, h)) if c['id'] in own else None)
+             for (c, box), seat in zip(found, seats, strict=True)]
+    return el('svg', el('rect', cls='paper', width=1000, height=h), el('use', href=f'#page{page}'),
+              frames, [_draw_link(t, places) for t in links], marks,
+               viewBox=f'0 0 1000 {h}', role='img', aria_label=_describe_page(page, list(places), links))
+
 # %% ../../nbs/view/01_drawing.ipynb #39bababc
 COLOURS = ('#0072b2', '#d55e00', '#009070', '#b8609a', '#97750a', '#7569cf', '#b5463c', '#5d7f8f')
 MARKERS = 'osD^vPXh'
@@ -393,7 +379,6 @@ Theme = Literal['light', 'dark']
 THEMES: dict[Theme, str] = {'light': '#1c1c1c', 'dark': '#e4e4e4'}   # the ink of each
 INK = '#0b0d0b'   # stands for the page's own colour until the SVG is written
 
-# %% ../../nbs/view/01_drawing.ipynb #b2a952e2
 def _luminance(colour: str) -> float:
     "Relative luminance"
     parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -417,7 +402,6 @@ _SETTINGS: dict['RcKeyType', Any] = {
     'xtick.minor.size': 0}
 _INKED: tuple['RcKeyType', ...] = ('text.color', 'axes.edgecolor', 'axes.labelcolor', 'xtick.color', 'ytick.color')
 
-# %% ../../nbs/view/01_drawing.ipynb #6e7c13c6
 @contextmanager
 def _drawing_settings(ink: str) -> Iterator[None]:
     "matplotlib as pictures want it, for this block"
@@ -430,7 +414,6 @@ def _drawing_settings(ink: str) -> Iterator[None]:
         for key in _INKED: matplotlib.rcParams[key] = ink
         yield
 
-# %% ../../nbs/view/01_drawing.ipynb #fa29b3a3
 def new_figure(
     width: float, # in pixels
     height: float # in pixels
@@ -451,7 +434,7 @@ def add_axes(
     w, h = figure.get_size_inches() * 72
     return figure.add_axes((left / w, bottom / h, (w - left - right) / w, (h - top - bottom) / h))
 
-# %% ../../nbs/view/01_drawing.ipynb #dbee249f
+# %% ../../nbs/view/01_drawing.ipynb #0fc18789
 _SVG, _LINK = '{http://www.w3.org/2000/svg}', '{http://www.w3.org/1999/xlink}href'
 
 def _adopt_ids(element: 'Element', prefix: str):
@@ -469,7 +452,6 @@ def _remove_elements(root: 'Element', tags: tuple[str, ...]):
     for parent in list(root.iter()):
         for e in [e for e in parent if e.tag in tags]: parent.remove(e)
 
-# %% ../../nbs/view/01_drawing.ipynb #0fc18789
 def _describe(root: 'Element', tag: str, text: str, place: int):
     "Put words into an SVG, as its title or its description"
     from xml.etree.ElementTree import Element

@@ -13,7 +13,7 @@ from importlib.resources import files
 from ..board import Cell
 from ..utils.text import clean, html_text
 
-# %% ../../nbs/view/00_html.ipynb #cabb8376
+# %% ../../nbs/view/00_html.ipynb #849cf6c5
 class Html(str): "Markup that is safe already: it is not escaped again."
 
 VOID = ('br', 'hr', 'img', 'input', 'link', 'meta')   # elements that hold nothing and have no end tag
@@ -28,7 +28,6 @@ def _escape(value: object) -> str:
     "A text or a value as it stands in markup"
     return value if isinstance(value, Html) else html_text(clean(value))
 
-# %% ../../nbs/view/00_html.ipynb #849cf6c5
 def _write_attribute(name: str, value: object) -> str:
     "One attribute; its quotes cannot be ended from within"
     name = 'class' if name == 'cls' else name.replace('_', '-')

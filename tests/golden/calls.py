@@ -272,11 +272,11 @@ def gguf(replies, folder):
         heard({"choices": [], "usage": {"completion_tokens": 9}})
     client.llm._server = SimpleNamespace(listening_address=engine.listening_address, engine=engine,
                                           handle_chat_completions=answer)
-    gguf_client._grammar.cache_clear()
+    gguf_client._compile_grammar.cache_clear()
     with mock.patch.object(xllamacpp, "json_schema_to_grammar", str), \
          mock.patch.object(gguf_client, "_find_mismatch", lambda *_: ""):   # some replies here are of other schemas
         yield client, lambda: sent
-    gguf_client._grammar.cache_clear()
+    gguf_client._compile_grammar.cache_clear()
 
 
 def wire(who, replies, folder):
