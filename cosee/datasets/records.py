@@ -7,9 +7,9 @@ from __future__ import annotations
 from ..utils.config import need
 
 # %% auto #0
-__all__ = ['Record', 'Located', 'Source', 'T', 'Options', 'DataError', 'OutsideError', 'Images', 'field_of', 'inside',
-           'check_image', 'read_jsonl', 'read_json', 'read_object', 'open_parquet', 'read_parquet', 'parse_list',
-           'whole_number', 'page_numbers', 'parquet_files', 'first_of', 'image_bytes', 'pdf_images']
+__all__ = ['Source', 'T', 'Options', 'DataError', 'OutsideError', 'Images', 'field_of', 'inside', 'check_image', 'read_jsonl',
+           'read_json', 'read_object', 'open_parquet', 'read_parquet', 'parse_list', 'whole_number', 'page_numbers',
+           'parquet_files', 'first_of', 'image_bytes', 'pdf_images']
 
 # %% ../../nbs/datasets/00_records.ipynb #29760721
 import ast, gzip, json, re, zlib
@@ -31,6 +31,7 @@ class DataError(ValueError):
 class OutsideError(DataError):
     "A path in the data that leads out of its folder."
 
+# %% ../../nbs/datasets/00_records.ipynb #c83dbf5a
 Record = dict[str, Any]                     # a record of a data set, with its field names
 Located = tuple[str, Union[Record, DataError]] # file and line or row, and the record there or what is wrong with it
 
