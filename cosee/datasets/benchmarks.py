@@ -23,9 +23,6 @@ __all__ = ['dude', 'mmlongbench', 'docvqa', 'infographicvqa', 'year_flags', 'cha
            'financebench', 'longdocurl', 'docscope', 'CorpusPage', 'corpus_pages', 'vidore_v3']
 
 # %% ../../nbs/datasets/05_benchmarks.ipynb #afd3a31e
-def _first_dir(root: Path, *names: str) -> Optional[Path]:
-    return next((root / n for n in names if (root / n).is_dir()), None)
-
 def _number_records(found: Iterable[Located]) -> Iterator[Located]:
     "Records that know their number, which serves as their id"
     for n, (where, rec) in enumerate(found): yield where, rec if isinstance(rec, DataError) else {**rec, 'n': n}
@@ -33,7 +30,7 @@ def _number_records(found: Iterable[Located]) -> Iterator[Located]:
 # %% ../../nbs/datasets/05_benchmarks.ipynb #df90b560
 _BINARIES = 'DUDE_train-val-test_binaries'
 
-def _dude_files(root: Path, split: str, doc: str) -> list[Path]:
+def _find_dude_pages(root: Path, split: str, doc: str) -> list[Path]:
     "The page images of a document, in order; none where there are none"
     if '/' in doc or '*' in doc: return []
     for home in (f'images/{split}', f'{_BINARIES}/images/{split}'):
@@ -41,8 +38,8 @@ def _dude_files(root: Path, split: str, doc: str) -> list[Path]:
         if found: return found
     return []
 
-def _dude_images(root: Path, split: str, doc: str, where: str) -> Sequence['Image']:
-    found = _dude_files(root, split, doc)
+def _open_dude_pages(root: Path, split: str, doc: str, where: str) -> Sequence['Image']:
+    found = _find_dude_pages(root, split, doc)
     for path in found: check_image(inside(root, str(path.relative_to(root)), where, 'docId'), where, 'docId')
     if found: return Images(found, where)
     homes = [f'PDF/{split}', split, f'{_BINARIES}/PDF/{split}', 'PDF']
@@ -52,7 +49,7 @@ def _dude_images(root: Path, split: str, doc: str, where: str) -> Sequence['Imag
 # %% ../../nbs/datasets/05_benchmarks.ipynb #5fac8ef9
 _BOXES = 'answers_page_bounding_boxes'
 
-def _dude_box(box: Any, where: str, pages: int, base: int) -> tuple[int, Box]:
+def _read_dude_box(box: Any, where: str, pages: int, base: int) -> tuple[int, Box]:
     "Page and box in pixels"
     if not isinstance(box, dict): raise DataError(f'{where}: field {_BOXES!r}: no box: {str(box)[:60]!r}')
     page = whole_number(box.get('page'), where, 'page') + 1 - base
@@ -63,11 +60,11 @@ def _dude_box(box: Any, where: str, pages: int, base: int) -> tuple[int, Box]:
     x, y, w, h = (field_of(box, k, (int, float), where) for k in ('left', 'top', 'width', 'height'))
     return page, (x, y, x + w, y + h)
 
-def _dude_boxes(rec: Record, where: str, images: Sequence['Image'], base: int) -> list[PageBox]:
+def _read_dude_boxes(rec: Record, where: str, images: Sequence['Image'], base: int) -> list[PageBox]:
     "Boxes of the answers, flattened, in 0-1; those without area on the page are left out"
     groups = [parse_list(group or [], where, _BOXES) for group in parse_list(rec.get(_BOXES) or [], where, _BOXES)]
     out = []
-    for page, (x0, y0, x1, y1) in (_dude_box(box, where, len(images), base) for group in groups for box in group):
+    for page, (x0, y0, x1, y1) in (_read_dude_box(box, where, len(images), base) for group in groups for box in group):
         if not (x0 < x1 and y0 < y1): continue
         w, h = page_sizes(images[page - 1:page])[0] or images[page - 1].size
         try: out.append(PageBox(page=page, bbox=check_bbox((x0 / w, y0 / h, x1 / w, y1 / h), (1, 1))))
@@ -78,7 +75,7 @@ def _dude_boxes(rec: Record, where: str, images: Sequence['Image'], base: int) -
 _SEVERAL = 'If the answer has several values, separate them by semicolons.'
 
 def _dude_sample(rec: Record, where: str, images: Sequence['Image'], base: int) -> Sample:
-    kind, boxes = rec.get('answer_type'), _dude_boxes(rec, where, images, base)
+    kind, boxes = rec.get('answer_type'), _read_dude_boxes(rec, where, images, base)
     kind = kind.replace('not answerable', 'not-answerable') if isinstance(kind, str) else None
     answers = [str(a) for a in field_of(rec, 'answers', list, where, [])]
     meta: Meta = dict(id=field_of(rec, 'questionId', str, where), doc_id=rec['docId'], answer_type=kind,
@@ -89,12 +86,11 @@ def _dude_sample(rec: Record, where: str, images: Sequence['Image'], base: int) 
         answers, meta['answerable'] = [NOT_ANSWERABLE], False
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=answers, meta=meta)
 
-def _dude_records(files: Iterable[Path], split: str) -> Iterator[Located]:
+def _read_dude_records(files: Iterable[Path], split: str) -> Iterator[Located]:
     for path in files:
         for where, rec in read_json(path):
             if isinstance(rec, DataError) or rec.get('data_split', split) == split: yield where, rec
 
-# %% ../../nbs/datasets/05_benchmarks.ipynb #eca7ed77
 def dude(
     root: Path,        # folder of the data set
     split: str,        # 'train', 'val' or 'test'
@@ -106,9 +102,9 @@ def dude(
         raise DataError(f'{root}: no DUDE here: expected the JSON file of questions, '
                         'e.g. 2023-03-23_DUDE_gt_test_PUBLIC.json')
     def to_sample(rec: Record, where: str) -> Sample:
-        images = _dude_images(root, split, field_of(rec, 'docId', str, where), where)
+        images = _open_dude_pages(root, split, field_of(rec, 'docId', str, where), where)
         return _dude_sample(rec, where, images, page_base)
-    return (lambda: _dude_records(files, split)), to_sample
+    return (lambda: _read_dude_records(files, split)), to_sample
 
 # %% ../../nbs/datasets/05_benchmarks.ipynb #ef7c15a0
 def _mmlongbench_sample(rec: Record, where: str, images: Sequence['Image']) -> Sample:
@@ -120,13 +116,13 @@ def _mmlongbench_sample(rec: Record, where: str, images: Sequence['Image']) -> S
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=str(rec.get('answer', '')),
                   meta=meta)
 
-# %% ../../nbs/datasets/05_benchmarks.ipynb #9ca3a439
 def mmlongbench(
     root: Path, # folder of the data set
     split: str  # its only split is called 'train' on the hub
 ) -> Layout:
     "Records of MMLongBench-Doc; raises DataError where there are no questions."
-    files, home = parquet_files(root, split), _first_dir(root, 'data/documents', 'documents') or root
+    files = parquet_files(root, split)
+    home = next((root / d for d in ('data/documents', 'documents') if (root / d).is_dir()), root)
     path = None if files else first_of(root, 'data/samples.json', 'samples.json', what='MMLongBench-Doc questions')
     def records() -> Iterator[Located]:
         return _number_records(read_json(path, None) if path else read_parquet(files, ('doc_id', 'question')))
@@ -157,8 +153,7 @@ def _one_page_sample(rec: Record, where: str, image: Union[Path, bytes], doc: An
     return Sample(images=Images([image], where), question=field_of(rec, 'question', str, where),
                   answer=[str(a) for a in parse_list(answers, where, 'answers')] if answers else [], meta=meta)
 
-# %% ../../nbs/datasets/05_benchmarks.ipynb #d5e95742
-def _page_file(root: Path, form: _OnePage, name: str, where: str) -> Path:
+def _find_page_file(root: Path, form: _OnePage, name: str, where: str) -> Path:
     "The image of a record, in whichever folder it lies"
     tried = [(home, n) for home in form.homes for n in (name, name.rsplit('/', 1)[-1])]
     home, found = next(((home, n) for home, n in tried if (root / home / n).exists()), ('.', name))
@@ -170,7 +165,7 @@ def _from_json(root: Path, form: _OnePage, file: Path) -> Layout:
     def to_sample(rec: Record, where: str) -> Sample:
         name = field_of(rec, form.image, str, where)
         doc = rec.get(form.doc) if form.doc else None
-        return _one_page_sample(rec, where, _page_file(root, form, name, where), doc or name)
+        return _one_page_sample(rec, where, _find_page_file(root, form, name, where), doc or name)
     return (lambda: read_json(file)), to_sample
 
 def _from_parquet(form: _OnePage, files: list[Path]) -> Layout:
@@ -180,8 +175,7 @@ def _from_parquet(form: _OnePage, files: list[Path]) -> Layout:
         return _one_page_sample(rec, where, image, doc or rec.get('image_url') or rec['questionId'])
     return (lambda: read_parquet(files, ('questionId', 'question', 'image'))), to_sample
 
-# %% ../../nbs/datasets/05_benchmarks.ipynb #f28f356d
-def _one_page(root: Path, split: str, form: _OnePage) -> Layout:
+def _find_one_page(root: Path, split: str, form: _OnePage) -> Layout:
     hub = parquet_files(root / form.folder if (root / form.folder).is_dir() else root, split)
     if hub: return _from_parquet(form, hub)
     pattern = form.pattern.format(split=split)
@@ -194,17 +188,17 @@ def docvqa(
     split: str  # 'train', 'val' or 'test'
 ) -> Layout:
     "Records of DocVQA; raises DataError where there are none."
-    return _one_page(root, split, _DOCVQA)
+    return _find_one_page(root, split, _DOCVQA)
 
 def infographicvqa(
     root: Path, # folder of the data set
     split: str  # 'train', 'val' or 'test'
 ) -> Layout:
     "Records of InfographicVQA; raises DataError where there are none."
-    return _one_page(root, split, _INFOGRAPHIC)
+    return _find_one_page(root, split, _INFOGRAPHIC)
 
 # %% ../../nbs/datasets/05_benchmarks.ipynb #17828708
-def _turns(rec: Record, where: str) -> tuple[str, str]:
+def _join_turns(rec: Record, where: str) -> tuple[str, str]:
     "The last question of a conversation behind all that came before it, and its answer"
     questions, answers = parse_list(rec['Question'], where, 'Question'), parse_list(rec['Answer'], where, 'Answer')
     if not questions or len(questions) != len(answers):
@@ -230,7 +224,7 @@ def chartqapro(
     files = parquet_files(root, split)
     if not files: raise DataError(f'{root}: no ChartQAPro here: expected data/test-*.parquet')
     def to_sample(rec: Record, where: str) -> Sample:
-        question, answer = _turns(rec, where)
+        question, answer = _join_turns(rec, where)
         meta: Meta = dict(id=rec['n'], doc_id=str(rec['n']), question_type=rec.get('Question Type'),
                           year_flag=year_flags(rec, where), evidence_pages=[1])
         images = Images([image_bytes(rec.get('image'), where, 'image')], where)
@@ -238,7 +232,7 @@ def chartqapro(
     return (lambda: _number_records(read_parquet(files, ('Question', 'Answer', 'image')))), to_sample
 
 # %% ../../nbs/datasets/05_benchmarks.ipynb #964723e6
-def _all_questions(rec: Record, where: str) -> Iterator[Sample]:
+def _read_questions(rec: Record, where: str) -> Iterator[Sample]:
     "All questions about a document; they share its pages"
     pages = [image_bytes(cell, where, 'document') for cell in parse_list(rec.get('document'), where, 'document')]
     images, known = Images(pages, where), rec.get('answers') or {}
@@ -259,10 +253,10 @@ def docvqa2026(
     "Records of DocVQA-2026; raises DataError where there are none."
     files = parquet_files(root, split)
     if not files: raise DataError(f'{root}: no DocVQA-2026 here: expected {split}.parquet')
-    return (lambda: read_parquet(files, ('doc_id', 'document', 'questions'), batch=1)), _all_questions
+    return (lambda: read_parquet(files, ('doc_id', 'document', 'questions'), batch=1)), _read_questions
 
 # %% ../../nbs/datasets/05_benchmarks.ipynb #22fbebd5
-def _question_types(root: Path) -> dict[tuple[Any, Any], Record]:
+def _read_question_types(root: Path) -> dict[tuple[Any, Any], Record]:
     "Types by document and question; none where there is no file of them"
     path = root / 'data/question_types.json'
     if not path.is_file(): return {}
@@ -278,7 +272,7 @@ def mmlongbench_v2(
 ) -> Layout:
     "Records of MMLongBench-Doc-V2; raises DataError where there are no questions."
     records, read = mmlongbench(root, split)
-    types = _question_types(root)
+    types = _read_question_types(root)
     def to_sample(rec: Record, where: str) -> Sample:
         sample = cast(Sample, read(rec, where))
         sample['meta'].update(types.get((rec['doc_id'], rec['question']), {}))
@@ -292,7 +286,7 @@ def mmlongbench_v2(
 # %% ../../nbs/datasets/05_benchmarks.ipynb #cd72deb2
 _FINANCE = ('question_type', 'question_reasoning', 'company', 'justification')
 
-def _evidence_of(rec: Record, where: str) -> list[int]:
+def _read_evidence_pages(rec: Record, where: str) -> list[int]:
     "Evidence pages in the document itself, from 1"
     pages = set()
     for e in field_of(rec, 'evidence', list, where, []):
@@ -312,7 +306,7 @@ def financebench(
         doc = field_of(rec, 'doc_name', str, where)
         images = pdf_images(inside(root, f'pdfs/{doc}.pdf', where, 'doc_name'), where)
         meta: Meta = dict(id=field_of(rec, 'financebench_id', (str, int), where), doc_id=f'{doc}.pdf',
-                          evidence_pages=_evidence_of(rec, where), **{k: rec.get(k) for k in _FINANCE})
+                          evidence_pages=_read_evidence_pages(rec, where), **{k: rec.get(k) for k in _FINANCE})
         return Sample(images=images, question=field_of(rec, 'question', str, where),
                       answer=str(field_of(rec, 'answer', (str, int, float), where)), meta=meta)
     return (lambda: read_jsonl(path)), to_sample
@@ -327,15 +321,15 @@ def _find_file(root: Path, homes: Sequence[str], published: str, most: int) -> O
     tails = ['/'.join(parts[-n:]) for n in range(min(most, len(parts)), 0, -1)]
     return next((f'{home}/{tail}' for tail in tails for home in homes if (root / home / tail).is_file()), None)
 
-def _page_range(rec: Record, where: str) -> tuple[int, int]:
+def _read_page_range(rec: Record, where: str) -> tuple[int, int]:
     "First and last page that are shown, from 1"
     ends = page_numbers(rec.get('start_end_idx'), where, 'start_end_idx')
     if len(ends) == 2 and 1 <= ends[0] <= ends[1]: return ends[0], ends[1]
     raise DataError(f"{where}: field 'start_end_idx' should be first and last page, not {str(ends)[:60]!r}")
 
-def _stretch(root: Path, rec: Record, where: str) -> Union[Images, Pages]:
+def _open_stretch(root: Path, rec: Record, where: str) -> Union[Images, Pages]:
     "The pages that are shown, from images or from the PDF"
-    first, last = _page_range(rec, where)
+    first, last = _read_page_range(rec, where)
     names = [str(name) for name in parse_list(rec.get('images') or [], where, 'images')]
     found = [_find_file(root, _PNG_HOMES, name, 3) for name in names]
     if found and all(found) and len(found) == last - first + 1:
@@ -348,11 +342,10 @@ def _stretch(root: Path, rec: Record, where: str) -> Union[Images, Pages]:
     if last > len(pages): raise DataError(f"{where}: field 'start_end_idx': page {last} of {len(pages)}")
     return pages[first - 1:last]
 
-# %% ../../nbs/datasets/05_benchmarks.ipynb #eab701c4
 _URL = ('question_type', 'task_tag', 'evidence_sources', 'answer_format', 'total_pages')
 
 def _longdocurl_sample(rec: Record, where: str, images: Sequence[Any]) -> Sample:
-    first, last = _page_range(rec, where)
+    first, last = _read_page_range(rec, where)
     pages = page_numbers(rec.get('evidence_pages') or [], where, 'evidence_pages')
     meta: Meta = dict(id=field_of(rec, 'question_id', str, where), doc_id=f"{rec.get('doc_no')}.pdf", first_page=first,
                       document_pages=pages, evidence_pages=[p - first + 1 for p in pages if first <= p <= last],
@@ -367,15 +360,14 @@ def longdocurl(
     "Records of LongDocURL; raises DataError where there are no questions."
     files = sorted(p for home in (root, root / 'data') for p in home.glob('LongDocURL*.jsonl'))
     if not files: raise DataError(f'{root}: no LongDocURL here: expected LongDocURL*.jsonl or data/LongDocURL*.jsonl')
-    def to_sample(rec: Record, where: str) -> Sample: return _longdocurl_sample(rec, where, _stretch(root, rec, where))
+    def to_sample(rec: Record, where: str) -> Sample:
+        return _longdocurl_sample(rec, where, _open_stretch(root, rec, where))
     return (lambda: read_jsonl(files[0])), to_sample
 
 # %% ../../nbs/datasets/05_benchmarks.ipynb #74cb9984
 _DOCSCOPE_DPI = 144
 
-def _block(rec: Record, name: str, where: str) -> Record: return field_of(rec, name, dict, where)
-
-def _region(evidence: Any, where: str, sizes: Sequence[Size]) -> Optional[PageBox]:
+def _read_region(evidence: Any, where: str, sizes: Sequence[Size]) -> Optional[PageBox]:
     "Page and box of a piece of evidence; None where the box has no area on the page"
     if not isinstance(evidence, dict): raise DataError(f"{where}: field 'evidences': no object: {evidence!r:.60}")
     page = whole_number(evidence.get('page'), where, 'page')
@@ -387,8 +379,8 @@ def _region(evidence: Any, where: str, sizes: Sequence[Size]) -> Optional[PageBo
     except ValueError: return None
 
 def _docscope_sample(rec: Record, where: str, images: Pages) -> Sample:
-    answer, evidences = _block(rec, 'answer', where), field_of(rec, 'evidences', list, where, [])
-    regions = [_region(e, where, images.sizes) for e in evidences]
+    answer, evidences = field_of(rec, 'answer', dict, where), field_of(rec, 'evidences', list, where, [])
+    regions = [_read_region(e, where, images.sizes) for e in evidences]
     meta: Meta = dict(id=field_of(rec, 'id', str, where), doc_id=f"{rec['pdf']['doc_id_str']}.pdf",
                       extract_class=rec.get('extract_class'), facts=field_of(rec, 'facts', list, where, []),
                       evidence_pages=sorted({whole_number(e['page'], where, 'page') for e in evidences}),
@@ -396,7 +388,6 @@ def _docscope_sample(rec: Record, where: str, images: Pages) -> Sample:
     text = field_of(answer, 'answer_text', (str, int, float), where) if meta['answerable'] else NOT_ANSWERABLE
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=str(text), meta=meta)
 
-# %% ../../nbs/datasets/05_benchmarks.ipynb #48d78ece
 def docscope(
     root: Path, # folder of the data set
     split: str  # 'dev' or 'test'
@@ -407,7 +398,7 @@ def docscope(
         found = read_json(path, None)
         return (f for f in found if isinstance(f[1], DataError) or f[1].get('split', split) == split)
     def to_sample(rec: Record, where: str) -> Sample:
-        doc = field_of(_block(rec, 'pdf', where), 'doc_id_str', str, where)
+        doc = field_of(field_of(rec, 'pdf', dict, where), 'doc_id_str', str, where)
         pdf = inside(path.parent, f'pdfs/{doc}.pdf', where, 'doc_id_str')
         return _docscope_sample(rec, where, pdf_images(pdf, where, dpi=_DOCSCOPE_DPI, max_side=None))
     return records, to_sample
@@ -419,13 +410,13 @@ class _Row(NamedTuple):
     group: int   # row group
     place: int   # in the group
 
-def _part(root: Path, name: str, split: str) -> list[Path]:
+def _find_part(root: Path, name: str, split: str) -> list[Path]:
     "The parquet files of one part of the data set; raises DataError where there are none"
     files = sorted((root / name).glob(f'{split}-*.parquet')) or sorted((root / name).glob('*.parquet'))
     if files: return files
     raise DataError(f'{root}: no ViDoRe v3 here: expected {name}/{split}-*.parquet')
 
-def _columns(files: list[Path], columns: tuple[str, ...]) -> Iterator[tuple[_Row, Record]]:
+def _read_columns(files: list[Path], columns: tuple[str, ...]) -> Iterator[tuple[_Row, Record]]:
     "Some columns of each row"
     for path in files:
         with open_parquet(path, columns) as file:
@@ -433,34 +424,33 @@ def _columns(files: list[Path], columns: tuple[str, ...]) -> Iterator[tuple[_Row
                 rows = file.read_row_group(group, columns=list(columns)).to_pylist()
                 for place, row in enumerate(rows): yield _Row(path, group, place), row
 
-def _where(row: _Row) -> str:
+def _name_row(row: _Row) -> str:
     "File and row, for errors"
     return f'{row.file.parent.name}/{row.file.name}, row group {row.group}, row {row.place + 1}'
 
 # %% ../../nbs/datasets/05_benchmarks.ipynb #5ba0cbc8
 @lru_cache(maxsize=2)
-def _images_of(file: Path, group: int) -> list[Any]:
+def _read_images(file: Path, group: int) -> list[Any]:
     "The image cells of a row group"
     with open_parquet(file, ('image',)) as found:
         return found.read_row_group(group, columns=['image'])['image'].to_pylist()
 
-def _page_image(row: _Row):
+def _open_page(row: _Row):
     "The image of a page"
-    return open_image(image_bytes(_images_of(row.file, row.group)[row.place], _where(row), 'image'))
+    return open_image(image_bytes(_read_images(row.file, row.group)[row.place], _name_row(row), 'image'))
 
-# %% ../../nbs/datasets/05_benchmarks.ipynb #24501709
 class _Corpus(NamedTuple):
     "The pages of a data set."
     images: Images
     places: dict[int, int]  # page from 1 by corpus id
     documents: list[str]    # document of each page
 
-def _corpus(root: Path, split: str) -> _Corpus:
+def _read_corpus(root: Path, split: str) -> _Corpus:
     "Where the pages of a data set stand; no image is read"
-    found = list(_columns(_part(root, 'corpus', split), ('corpus_id', 'doc_id')))
-    places = {whole_number(rec['corpus_id'], _where(row), 'corpus_id'): n for n, (row, rec) in enumerate(found, 1)}
+    found = list(_read_columns(_find_part(root, 'corpus', split), ('corpus_id', 'doc_id')))
+    places = {whole_number(rec['corpus_id'], _name_row(row), 'corpus_id'): n for n, (row, rec) in enumerate(found, 1)}
     if len(places) < len(found): raise DataError(f'{root}: the corpus has a corpus_id twice')
-    images = Images([partial(_page_image, row) for row, _ in found], f'{root.name}/corpus')
+    images = Images([partial(_open_page, row) for row, _ in found], f'{root.name}/corpus')
     return _Corpus(images, places, [str(rec['doc_id']) for _, rec in found])
 
 # %% ../../nbs/datasets/05_benchmarks.ipynb #d15f5352
@@ -476,19 +466,19 @@ def corpus_pages(
     split: str = 'test'     # its only split
 ) -> Iterator[CorpusPage]:
     "Document and text of each page of the corpus, in order, without its images; raises DataError where they are not."
-    found = _columns(_part(Path(root), 'corpus', split), ('doc_id', 'page_number_in_doc', 'markdown'))
+    found = _read_columns(_find_part(Path(root), 'corpus', split), ('doc_id', 'page_number_in_doc', 'markdown'))
     for n, (row, rec) in enumerate(found, 1):
-        own = whole_number(rec['page_number_in_doc'], _where(row), 'page_number_in_doc') + 1
+        own = whole_number(rec['page_number_in_doc'], _name_row(row), 'page_number_in_doc') + 1
         yield CorpusPage(page=n, document=str(rec['doc_id']), document_page=own, text=rec['markdown'] or '')
 
 # %% ../../nbs/datasets/05_benchmarks.ipynb #44049193
-def _grades(root: Path, split: str, corpus: _Corpus) -> dict[int, dict[int, int]]:
+def _read_grades(root: Path, split: str, corpus: _Corpus) -> dict[int, dict[int, int]]:
     "Grades of the relevant pages of each question, by its id"
     found: dict[int, dict[int, int]] = {}
-    for row, rec in _columns(_part(root, 'qrels', split), ('query_id', 'corpus_id', 'score')):
-        query, page, grade = (whole_number(rec[k], _where(row), k) for k in ('query_id', 'corpus_id', 'score'))
+    for row, rec in _read_columns(_find_part(root, 'qrels', split), ('query_id', 'corpus_id', 'score')):
+        query, page, grade = (whole_number(rec[k], _name_row(row), k) for k in ('query_id', 'corpus_id', 'score'))
         if page not in corpus.places:
-            raise DataError(f"{_where(row)}: field 'corpus_id': no page {page} in the corpus")
+            raise DataError(f"{_name_row(row)}: field 'corpus_id': no page {page} in the corpus")
         if grade > 0: found.setdefault(query, {})[corpus.places[page]] = grade
     return found
 
@@ -510,9 +500,9 @@ def vidore_v3(
     language: str = 'english' # of the questions; '' for all six
 ) -> Layout:
     "Records of ViDoRe v3; raises DataError where its parquet files are not."
-    corpus = _corpus(root, split)
-    grades, files = _grades(root, split, corpus), _part(root, 'queries', split)
+    corpus = _read_corpus(root, split)
+    grades, files = _read_grades(root, split, corpus), _find_part(root, 'queries', split)
     def records() -> Iterator[Located]:
-        for row, rec in _columns(files, _QUERY):
-            if not language or rec['language'] == language: yield _where(row), rec
+        for row, rec in _read_columns(files, _QUERY):
+            if not language or rec['language'] == language: yield _name_row(row), rec
     return records, lambda rec, where: _query_sample(rec, where, corpus, grades)

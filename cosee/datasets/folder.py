@@ -37,7 +37,6 @@ def _save_page(source: Source, folder: Path, stem: str) -> str:
     (folder / (stem + ending)).write_bytes(data)
     return stem + ending
 
-# %% ../../nbs/datasets/02_folder.ipynb #af45f658
 def to_jsonl(
     samples: Iterable[Sample], # samples to write
     folder: Union[str, Path]   # new or empty folder: gets samples.jsonl and images/
@@ -137,6 +136,7 @@ def _detect_delimiter(head: str, known: str, name: str) -> str:
     raise DataError(f'{name}: the first line must name the columns file and question, with a comma, a semicolon or a '
                     f'tab as delimiter, not {head[:60]!r}')
 
+# %% ../../nbs/datasets/02_folder.ipynb #7491fe5e
 def _read_table(path: Path, encoding: Optional[str]) -> Iterator[Located]:
     "The rows of a table; raises DataError where it cannot be read as one"
     text, name = _decode_table(path, encoding), path.name
@@ -191,7 +191,6 @@ def _question_sample(folder: Path, options: dict[str, Any]) -> ToSample:
         return Sample(images=_open_document(file, where, options), question=question, answer=answer, meta=meta)
     return to_sample
 
-# %% ../../nbs/datasets/02_folder.ipynb #2f32f4bd
 def Folder(
     questions: Union[str, Path], # table or JSON Lines: file, question, optional answer, page, id
     errors: OnError = 'raise',   # 'skip' leaves out samples that cannot be read

@@ -27,11 +27,11 @@ class Value(NamedTuple):
     boxes: Sequence[PageBox] = ()        # where it stands, if that is known
     kind: str = ''                       # how values are compared
 
-def _question(value: Value, questions: dict[str, str]) -> str:
+def _word_question(value: Value, questions: dict[str, str]) -> str:
     "The question for a field; a plain one for a field that the table does not have"
     return questions.get(value.field) or f"What is the {value.field.replace('_', ' ')}?"
 
-def _sample(doc: str, images: Sequence[Any], value: Value, questions: dict[str, str]) -> Sample:
+def _make_sample(doc: str, images: Sequence[Any], value: Value, questions: dict[str, str]) -> Sample:
     "The question for one field of a document"
     meta: Meta = dict(id=f"{doc.rsplit('.', 1)[0]}-{value.field}", doc_id=doc, field=value.field,
                       answerable=bool(value.texts))
@@ -39,10 +39,10 @@ def _sample(doc: str, images: Sequence[Any], value: Value, questions: dict[str, 
     if len(images) == 1 and value.texts: meta['evidence_pages'] = [1]
     if value.boxes:
         meta.update(evidence_boxes=list(value.boxes), evidence_pages=sorted({b['page'] for b in value.boxes}))
-    return Sample(images=images, question=_question(value, questions), answer=value.texts or [NOT_ANSWERABLE],
+    return Sample(images=images, question=_word_question(value, questions), answer=value.texts or [NOT_ANSWERABLE],
                   meta=meta)
 
-def _pdf(root: Path, homes: Sequence[str], name: str, where: str, field: str) -> Pages:
+def _open_pdf(root: Path, homes: Sequence[str], name: str, where: str, field: str) -> Pages:
     "The pages of a PDF, in whichever folder it lies"
     home = next((h for h in homes if (root / h / name).is_file()), homes[0])
     return pdf_images(inside(root, f'{home}/{name}', where, field), where)
@@ -61,7 +61,7 @@ class _Receipts(NamedTuple):
 
 _TRAINING = (_Receipts('data/img', 'data/key', 'data/box'), _Receipts('img', 'key', 'box'))
 
-def _receipts(root: Path, split: str) -> _Receipts:
+def _find_receipts(root: Path, split: str) -> _Receipts:
     "Where receipts lie; raises DataError where there are none"
     tried = [_Receipts(f'{split}/img', f'{split}/entities', f'{split}/box'), *(_TRAINING if split == 'train' else ())]
     found = next((r for r in tried if (root / r.images).is_dir() and (root / r.fields).is_dir()), None)
@@ -69,7 +69,7 @@ def _receipts(root: Path, split: str) -> _Receipts:
     wanted = ' or '.join(f'{r.images} with {r.fields}' for r in tried)
     raise DataError(f'{root}: no SROIE here: expected {wanted}')
 
-def _entities(root: Path, path: Path) -> Located:
+def _read_fields(root: Path, path: Path) -> Located:
     "The fields of one receipt, under the name of its file"
     where = str(path.relative_to(root))
     try: return where, dict(stem=path.stem, fields=read_object(path, where))
@@ -79,36 +79,35 @@ def _entities(root: Path, path: Path) -> Located:
 TextLine = tuple[str, Box]   # a line and its box in pixels
 _WORD = re.compile(r'\d+(?:[.,:/-]\d+)*|[^\W\d_]+')
 
-def _words(text: str) -> list[str]: return _WORD.findall(text.upper())
+def _split_words(text: str) -> list[str]: return _WORD.findall(text.upper())
 
-def _run_in(part: list[str], whole: list[str]) -> bool:
+def _is_run_of(part: list[str], whole: list[str]) -> bool:
     "Do the words of `part` stand in `whole`, one after the other?"
     return bool(part) and any(whole[i:i + len(part)] == part for i in range(len(whole) - len(part) + 1))
 
-def _places(text: str, lines: Sequence[TextLine]) -> list[Box]:
+def _find_value(text: str, lines: Sequence[TextLine]) -> list[Box]:
     "Boxes of the lines that say a value, or a part of it that is more than a word"
-    words = _words(text)
-    said = [(_words(line), box) for line, box in lines]
-    return [box for line, box in said if _run_in(words, line) or len(line) > 1 and _run_in(line, words)]
+    words = _split_words(text)
+    said = [(_split_words(line), box) for line, box in lines]
+    return [box for line, box in said if _is_run_of(words, line) or len(line) > 1 and _is_run_of(line, words)]
 
 # %% ../../nbs/datasets/09_forms.ipynb #e9a14c72
-def _text_line(line: str, where: str) -> TextLine:
+def _parse_text_line(line: str, where: str) -> TextLine:
     "Text and box of a line `x1,y1,...,x4,y4,text`"
     parts = line.split(',', 8)
     if len(parts) < 9: raise DataError(f'{where}: expected eight numbers and a text, not {line[:60]!r}')
     numbers = [whole_number(p, where, 'corners') for p in parts[:8]]
     return parts[8], (min(numbers[0::2]), min(numbers[1::2]), max(numbers[0::2]), max(numbers[1::2]))
 
-def _text_lines(root: Path, folder: str, stem: str) -> list[TextLine]:
+def _read_text_lines(root: Path, folder: str, stem: str) -> list[TextLine]:
     "The lines of a receipt; none where there is no file of them"
     path = next((p for p in (root / folder / f'{stem}{end}' for end in ('.csv', '.txt')) if p.is_file()), None)
     if path is None: return []
     text = path.read_bytes().decode('utf-8', errors='replace')
     where, lines = path.relative_to(root), [line.rstrip('\r') for line in text.lstrip('\ufeff').split('\n')]
-    return [_text_line(line, f'{where}, line {n}') for n, line in enumerate(lines, 1) if line.strip()]
+    return [_parse_text_line(line, f'{where}, line {n}') for n, line in enumerate(lines, 1) if line.strip()]
 
-# %% ../../nbs/datasets/09_forms.ipynb #8c1eb74d
-def _in_page(box: Box, size: Size) -> Optional[PageBox]:
+def _place_on_page(box: Box, size: Size) -> Optional[PageBox]:
     "A box in pixels as a place on the first page; None where it has no area there"
     (x0, y0, x1, y1), (w, h) = box, size
     x0, y0, x1, y1 = max(0, x0 / w), max(0, y0 / h), min(1, x1 / w), min(1, y1 / h)
@@ -118,7 +117,7 @@ def _receipt_values(fields: Record, where: str, lines: Sequence[TextLine], size:
     "The fields of a receipt that are filled in"
     for name in RECEIPT_QUESTIONS:
         text = field_of(fields, name, str, where, '').strip()
-        boxes = [_in_page(box, size) for box in _places(text, lines)]
+        boxes = [_place_on_page(box, size) for box in _find_value(text, lines)]
         if text: yield Value(name, [text], [b for b in boxes if b])
 
 # %% ../../nbs/datasets/09_forms.ipynb #383506c8
@@ -127,17 +126,18 @@ def sroie(
     split: str  # 'train' or 'test'
 ) -> Layout:
     "Records of SROIE's receipts, four questions each; raises DataError where there are none."
-    homes = _receipts(root, split)
+    homes = _find_receipts(root, split)
     def records() -> Iterator[Located]:
         paths = sorted(p for p in (root / homes.fields).iterdir() if p.suffix in ('.json', '.txt'))
-        return (_entities(root, path) for path in paths)
+        return (_read_fields(root, path) for path in paths)
     def to_samples(rec: Record, where: str) -> Iterator[Sample]:
         name = f"{rec['stem']}.jpg"
         path = inside(root, f'{homes.images}/{name}', where, 'image')
         check_image(path, where)
         images = Images([path], where)
-        values = _receipt_values(rec['fields'], where, _text_lines(root, homes.lines, rec['stem']), images.sizes[0])
-        return (_sample(name, images, value, RECEIPT_QUESTIONS) for value in values)
+        lines = _read_text_lines(root, homes.lines, rec['stem'])
+        values = _receipt_values(rec['fields'], where, lines, images.sizes[0])
+        return (_make_sample(name, images, value, RECEIPT_QUESTIONS) for value in values)
     return records, to_samples
 
 # %% ../../nbs/datasets/09_forms.ipynb #e2bb456b
@@ -151,8 +151,7 @@ FORM_QUESTIONS = dict(
     registrant_name='What is the name of the registrant?', registration_num='What is the registration number?',
     signer_name='Who signed the form?', signer_title='What is the title of the person who signed the form?')
 
-# %% ../../nbs/datasets/09_forms.ipynb #71328afd
-def _place(box: Any, where: str) -> PageBox:
+def _read_place(box: Any, where: str) -> PageBox:
     "A place as VRDU writes it: page from 0 and a box in 0-1"
     numbers = parse_list(box, where, 'annotations')
     if len(numbers) != 5 or not all(isinstance(x, (int, float)) for x in numbers):
@@ -160,12 +159,12 @@ def _place(box: Any, where: str) -> PageBox:
     x0, y0, x1, y1 = (min(1., max(0., float(x))) for x in numbers[1:])
     return PageBox(page=int(numbers[0]) + 1, bbox=(x0, y0, x1, y1))
 
-def _entity(entity: Any, where: str) -> tuple[str, PageBox]:
+def _read_entity(entity: Any, where: str) -> tuple[str, PageBox]:
     "Text and place of one annotated entity"
     parts = parse_list(entity, where, 'annotations')
     if len(parts) < 2 or not isinstance(parts[0], str):
         raise DataError(f"{where}: field 'annotations': expected text and place, not {str(entity)[:60]!r}")
-    return ' '.join(parts[0].split()), _place(parts[1], where)
+    return ' '.join(parts[0].split()), _read_place(parts[1], where)
 
 def _field_values(rec: Record, where: str, kinds: dict[str, str]) -> Iterator[Value]:
     "The fields of a form that are asked for"
@@ -173,18 +172,18 @@ def _field_values(rec: Record, where: str, kinds: dict[str, str]) -> Iterator[Va
     for item in field_of(rec, 'annotations', list, where):
         name, entities = (parse_list(item, where, 'annotations') + [None, None])[:2]
         if not isinstance(name, str) or name not in kinds: continue
-        found.setdefault(name, []).extend(_entity(e, where) for e in parse_list(entities, where, name))
+        found.setdefault(name, []).extend(_read_entity(e, where) for e in parse_list(entities, where, name))
     for name, places in found.items():
         texts = list(dict.fromkeys(text for text, _ in places if text))
         if texts: yield Value(name, texts, [p for _, p in places], kinds[name])
 
 # %% ../../nbs/datasets/09_forms.ipynb #9af7711d
-def _match_kinds(meta: Record) -> dict[str, str]:
+def _read_match_kinds(meta: Record) -> dict[str, str]:
     "How each field that is no line item is compared"
     kinds, patterns = meta.get('entity_name_to_match_func') or {}, meta.get('entity_appearance_pattern') or {}
     return {name: str(kind) for name, kind in kinds.items() if patterns.get(name, 'unrepeated') == 'unrepeated'}
 
-def _split_files(root: Path, split: str, task: Optional[str]) -> Optional[set[str]]:
+def _read_split(root: Path, split: str, task: Optional[str]) -> Optional[set[str]]:
     "File names of a split; None for all"
     if split == 'all': return None
     if not task: raise DataError(f"{root}: split {split!r} needs task=..., the name of a file in few_shot-splits/")
@@ -198,15 +197,15 @@ def vrdu(
 ) -> Layout:
     "Records of VRDU's forms; raises DataError where there are none."
     path = first_of(root, 'main/dataset.jsonl', 'main/dataset.jsonl.gz', what='VRDU form')
-    kinds = _match_kinds(read_object(first_of(root, 'main/meta.json', what='table of fields')))
-    wanted = _split_files(root, split, task)
+    kinds = _read_match_kinds(read_object(first_of(root, 'main/meta.json', what='table of fields')))
+    wanted = _read_split(root, split, task)
     def records() -> Iterator[Located]:
         found = read_jsonl(path)
         return (f for f in found if wanted is None or isinstance(f[1], DataError) or f[1].get('filename') in wanted)
     def to_samples(rec: Record, where: str) -> Iterator[Sample]:
         name = field_of(rec, 'filename', str, where)
-        images = _pdf(root, ('main/pdfs',), name, where, 'filename')
-        return (_sample(name, images, value, FORM_QUESTIONS) for value in _field_values(rec, where, kinds))
+        images = _open_pdf(root, ('main/pdfs',), name, where, 'filename')
+        return (_make_sample(name, images, value, FORM_QUESTIONS) for value in _field_values(rec, where, kinds))
     return records, to_samples
 
 # %% ../../nbs/datasets/09_forms.ipynb #3bed1124
@@ -215,7 +214,7 @@ _DEEPFORM = dict(contract_num='NumericalStringMatch', advertiser='GeneralStringM
                  flight_from='DateMatch', flight_to='DateMatch')
 _AD_PDFS = ('pdfs', 'data/pdfs', 'ad-buy-form/main/pdfs', 'main/pdfs', '.')
 
-def _manifest(path: Path) -> Iterator[Located]:
+def _read_manifest(path: Path) -> Iterator[Located]:
     "Rows of a CSV file with their line"
     with path.open(newline='', encoding='utf-8-sig', errors='replace') as f:
         reader = csv.DictReader(f)
@@ -231,11 +230,11 @@ def deepform(
     path = first_of(root, _MANIFEST, f'data/{_MANIFEST}', what='DeepForm')
     def to_samples(rec: Record, where: str) -> Iterator[Sample]:
         name = f"{field_of(rec, 'file_id', str, where)}.pdf"
-        images = _pdf(root, _AD_PDFS, name, where, 'file_id')
+        images = _open_pdf(root, _AD_PDFS, name, where, 'file_id')
         texts = {field: (rec.get(field) or '').strip() for field in _DEEPFORM}
         values = (Value(field, [text], kind=_DEEPFORM[field]) for field, text in texts.items() if text)
-        return (_sample(name, images, value, FORM_QUESTIONS) for value in values)
-    return (lambda: _manifest(path)), to_samples
+        return (_make_sample(name, images, value, FORM_QUESTIONS) for value in values)
+    return (lambda: _read_manifest(path)), to_samples
 
 # %% ../../nbs/datasets/09_forms.ipynb #4b18916d
 CONTRACT_QUESTIONS = dict(
@@ -245,7 +244,7 @@ CONTRACT_QUESTIONS = dict(
     term='How long is the term of the agreement? Answer with a number and a unit.')
 _KINDS = dict(effective_date='date', term='term', party='list')
 
-def _tsv(path: Path, columns: Optional[int] = None) -> Iterator[list[str]]:
+def _read_tsv(path: Path, columns: Optional[int] = None) -> Iterator[list[str]]:
     "Cells of a TSV file, which may be compressed; no quoting; only the first columns, if their number is given"
     try:
         with (lzma.open(path, 'rt', encoding='utf-8') if path.suffix == '.xz' else path.open(encoding='utf-8')) as f:
@@ -263,23 +262,22 @@ def _read_values(line: str, where: str) -> dict[str, list[str]]:
     return found
 
 # %% ../../nbs/datasets/09_forms.ipynb #39efbc4f
-def _contracts(root: Path, split: str) -> Iterator[Located]:
+def _read_contracts(root: Path, split: str) -> Iterator[Located]:
     "File name, keys and, where the split has them, expected values of each contract"
     path = first_of(root, f'{split}/in.tsv.xz', f'{split}/in.tsv', what='Kleister-NDA split')
     gold = root / split / 'expected.tsv'
-    lines = [' '.join(cells) for cells in _tsv(gold)] if gold.is_file() else None
+    lines = [' '.join(cells) for cells in _read_tsv(gold)] if gold.is_file() else None
     n = 0
-    for n, cells in enumerate(_tsv(path, 2), 1):
+    for n, cells in enumerate(_read_tsv(path, 2), 1):
         where = f'{split}/{path.name}, line {n}'
         if len(cells) < 2: yield where, DataError(f'{where}: expected a file name and its keys')
         elif lines is not None and n > len(lines): yield where, DataError(f'{where}: expected.tsv has no such line')
         else: yield where, dict(filename=cells[0], keys=cells[1].split(), line=lines[n - 1] if lines else None)
     if lines and n < len(lines): raise DataError(f'{split}/expected.tsv has {len(lines)} lines for {n} contracts')
 
-# %% ../../nbs/datasets/09_forms.ipynb #6005cec0
-def _contract_sample(name: str, images: Pages, key: str, values: Optional[dict[str, list[str]]]) -> Sample:
+def _make_contract_sample(name: str, images: Pages, key: str, values: Optional[dict[str, list[str]]]) -> Sample:
     "The question for one key; without an answer where the split has no values"
-    sample = _sample(name, images, Value(key, (values or {}).get(key, []), kind=_KINDS.get(key, 'name')),
+    sample = _make_sample(name, images, Value(key, (values or {}).get(key, []), kind=_KINDS.get(key, 'name')),
                      CONTRACT_QUESTIONS)
     if values is None:
         sample['answer'] = []
@@ -293,7 +291,7 @@ def kleister_nda(
     "Records of Kleister-NDA's contracts; raises DataError where there are none."
     first_of(root, f'{split}/in.tsv.xz', f'{split}/in.tsv', what='Kleister-NDA split')
     def to_samples(rec: Record, where: str) -> Iterator[Sample]:
-        images = _pdf(root, ('documents',), rec['filename'], where, 'filename')
+        images = _open_pdf(root, ('documents',), rec['filename'], where, 'filename')
         values = None if rec['line'] is None else _read_values(rec['line'], where)
-        return (_contract_sample(rec['filename'], images, key, values) for key in rec['keys'])
-    return (lambda: _contracts(root, split)), to_samples
+        return (_make_contract_sample(rec['filename'], images, key, values) for key in rec['keys'])
+    return (lambda: _read_contracts(root, split)), to_samples

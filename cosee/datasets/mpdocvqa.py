@@ -16,50 +16,48 @@ from .sample import Layout, Meta, Sample
 # %% ../../nbs/datasets/03_mpdocvqa.ipynb #4413a1ac
 _NONE = (None, '', 'None')   # how the layouts write that there is no answer page
 
-def _answer_page(rec: Record, where: str, pages: int) -> int:
+def _read_answer_page(rec: Record, where: str, pages: int) -> int:
     "The page of the answer, from 1"
     page = whole_number(rec['answer_page_idx'], where, 'answer_page_idx')
     if 0 <= page < pages: return page + 1
     raise DataError(f"{where}: field 'answer_page_idx': {page} of {pages} pages")
 
-def _sample(rec: Record, where: str, images: Images, page_ids: list[Any]) -> Sample:
+def _make_sample(rec: Record, where: str, images: Images, page_ids: list[Any]) -> Sample:
     meta: Meta = dict(id=whole_number(rec.get('questionId'), where, 'questionId'),
                       doc_id=field_of(rec, 'doc_id', str, where), page_ids=page_ids)
     if len(images) != len(page_ids):
         raise DataError(f"{where}: {len(images)} images for {len(page_ids)} entries of 'page_ids'")
-    if rec.get('answer_page_idx') not in _NONE: meta['evidence_pages'] = [_answer_page(rec, where, len(page_ids))]
+    if rec.get('answer_page_idx') not in _NONE: meta['evidence_pages'] = [_read_answer_page(rec, where, len(page_ids))]
     answers = rec.get('answers')
     answers = [str(a) for a in parse_list(answers, where, 'answers')] if answers not in (None, '') else []
     return Sample(images=images, question=field_of(rec, 'question', str, where), answer=answers, meta=meta)
 
 # %% ../../nbs/datasets/03_mpdocvqa.ipynb #31bd91f1
-def _from_json(root: Path, split: str) -> Layout:
+def _open_json(root: Path, split: str) -> Layout:
     def to_sample(rec: Record, where: str) -> Sample:
         page_ids = field_of(rec, 'page_ids', list, where)
         paths = [inside(root, f'images/{p}.jpg', where, 'page_ids') for p in page_ids]
         for p in paths: check_image(p, where, 'page_ids')
-        return _sample(rec, where, Images(paths, where), page_ids)
+        return _make_sample(rec, where, Images(paths, where), page_ids)
     return (lambda: read_json(root / f'{split}.json')), to_sample
 
-# %% ../../nbs/datasets/03_mpdocvqa.ipynb #1f4258ab
 _COLUMNS = ('questionId', 'question', 'doc_id', 'page_ids', 'image_1')
 
-def _from_parquet(files: list[Path]) -> Layout:
+def _open_parquet(files: list[Path]) -> Layout:
     def to_sample(rec: Record, where: str) -> Sample:
         names = [f'image_{i}' for i in range(1, 21)]
         data = [image_bytes(rec[n], where, n) for n in names if rec.get(n)]
-        return _sample(rec, where, Images(data, where), parse_list(rec.get('page_ids'), where, 'page_ids'))
+        return _make_sample(rec, where, Images(data, where), parse_list(rec.get('page_ids'), where, 'page_ids'))
     return (lambda: read_parquet(files, _COLUMNS)), to_sample
 
-# %% ../../nbs/datasets/03_mpdocvqa.ipynb #2fad95d6
 def mpdocvqa(
     root: Path, # folder of the data set
     split: str  # 'train', 'val' or 'test'
 ) -> Layout:
     "Records of MP-DocVQA in whichever layout lies in `root`; raises DataError where neither does."
-    if (root / f'{split}.json').exists(): return _from_json(root, split)
+    if (root / f'{split}.json').exists(): return _open_json(root, split)
     files = parquet_files(root, split)
-    if files: return _from_parquet(files)
+    if files: return _open_parquet(files)
     raise DataError(f'{root}: no MP-DocVQA here: expected {split}.json with images/, or data/{split}-*.parquet')
 
 # %% ../../nbs/04_datasets.ipynb #04da000e

@@ -56,8 +56,8 @@ class Images(Sequence['Image']):
     @overload
     def __getitem__(self, i: slice) -> 'Images': ...
     def __getitem__(self, i: Union[int, slice]) -> Union['Image', 'Images']:
-        if isinstance(i, slice): return self._part(i)
-        return self._open(self.sources[i], i)
+        if isinstance(i, slice): return self._slice(i)
+        return self._open_page(self.sources[i], i)
     def __repr__(self) -> str: return f'Images({len(self)} pages)'
 
     @property
@@ -65,12 +65,12 @@ class Images(Sequence['Image']):
         "Width and height of each page in pixels; what its header tells is not decoded."
         return [size or self[i].size for i, size in enumerate(page_sizes(self.sources))]
 
-    def _part(self, i: slice) -> 'Images':
+    def _slice(self, i: slice) -> 'Images':
         part = Images(self.sources[i], self.where)
         part._keys = self._keys[i]
         return part
 
-    def _open(self, source: Source, i: int) -> 'Image':
+    def _open_page(self, source: Source, i: int) -> 'Image':
         try: return kept((self._keys[i],), lambda: open_image(source() if callable(source) else source))
         except PageError as e: raise DataError(f'{self.where}: image {i + 1}: {e}') from e
 
@@ -111,23 +111,22 @@ def inside(
 # %% ../../nbs/datasets/00_records.ipynb #5d94cdd4
 _ENDS = (b'\xff\xd9', b'IEND\xaeB`\x82')   # last bytes of a JPEG and of a PNG
 
-def _whole(head: bytes, tail: bytes) -> bool:
+def _has_its_end(head: bytes, tail: bytes) -> bool:
     return head[:2] == b'\xff\xd8' and _ENDS[0] in tail or head[:4] == b'\x89PNG' and _ENDS[1] in tail
 
-def _problem(source: Union[str, bytes]) -> str:
+def _describe_problem(source: Union[str, bytes]) -> str:
     "'' if an image can be decoded, else what is wrong with it"
     try: open_image(source)
     except PageError as e: return str(e)
     return ''
 
-# %% ../../nbs/datasets/00_records.ipynb #9c66ff5e
 @lru_cache(maxsize=4096)
-def _image_problem(path: str, size: int, mtime: int) -> str:
+def _describe_file_problem(path: str, size: int, mtime: int) -> str:
     "'' if the image file is sound, else what is wrong with it"
     with open(path, 'rb') as f:
         head = f.read(16)
         f.seek(-min(64, size), 2)
-        return '' if size and _whole(head, f.read()) else _problem(path)
+        return '' if size and _has_its_end(head, f.read()) else _describe_problem(path)
 
 def check_image(
     source: Union[Path, bytes], # a file, or its bytes
@@ -135,10 +134,11 @@ def check_image(
     field: str = 'image'        # of the record
 ):
     "Raises DataError if an image is cut off or none."
-    if isinstance(source, bytes): problem = '' if _whole(source[:16], source[-64:]) else _problem(source)
+    if isinstance(source, bytes):
+        problem = '' if _has_its_end(source[:16], source[-64:]) else _describe_problem(source)
     else:
         stat = source.stat()
-        problem = _image_problem(str(source), stat.st_size, stat.st_mtime_ns)
+        problem = _describe_file_problem(str(source), stat.st_size, stat.st_mtime_ns)
     if problem: raise DataError(f'{where}: field {field!r}: {problem}')
 
 # %% ../../nbs/datasets/00_records.ipynb #076729dd
@@ -148,12 +148,12 @@ def _open_file(path: Path) -> Iterator[BinaryIO]:
         with gzip.open(path) if path.suffix == '.gz' else path.open('rb') as f: yield cast(BinaryIO, f)
     except OSError as e: raise DataError(f'{path}: cannot be read ({e.strerror or e})') from None
 
-def _object(found: Any, where: str) -> Union[Record, DataError]:
+def _require_object(found: Any, where: str) -> Union[Record, DataError]:
     if isinstance(found, dict): return found
     return DataError(f'{where}: expected an object, not {type(found).__name__}')
 
 def _parse_line(line: bytes, where: str) -> Union[Record, DataError]:
-    try: return _object(json.loads(line), where)
+    try: return _require_object(json.loads(line), where)
     except (ValueError, RecursionError) as e: return DataError(f'{where}: broken JSON ({str(e)[:80]})')
 
 def read_jsonl(
@@ -172,7 +172,7 @@ def read_jsonl(
 # %% ../../nbs/datasets/00_records.ipynb #b511fd7b
 _BOM = b'\xef\xbb\xbf'
 
-def _prefix(f: BinaryIO, key: Optional[str]) -> str:
+def _find_records(f: BinaryIO, key: Optional[str]) -> str:
     "Where in a JSON file its records are; the file is left behind its byte order mark"
     head = f.read(64)
     f.seek(3 if head.startswith(_BOM) else 0)
@@ -187,20 +187,21 @@ def read_json(
     path, n = Path(path), 0
     with _open_file(path) as f:
         try:
-            for n, rec in enumerate(ijson.items(f, _prefix(f, key), use_float=True), 1):
+            for n, rec in enumerate(ijson.items(f, _find_records(f, key), use_float=True), 1):
                 where = f'{path.name}, record {n}'
-                yield where, _object(rec, where)
+                yield where, _require_object(rec, where)
         except (ijson.JSONError, UnicodeDecodeError) as e:
             raise DataError(f'{path.name}: broken JSON after record {n} ({" ".join(str(e).split())[:80]})') from None
     if not n: raise DataError(f'{path.name}: no list of records' + (f' under {key!r}' if key else ''))
 
+# %% ../../nbs/datasets/00_records.ipynb #b511fd7c
 def read_object(
     path: Path,    # a small JSON file
     where: str = ''# how errors name it; its file name if empty
 ) -> Record:
     "The object in a JSON file; raises DataError where there is none."
     where = where or path.name
-    try: found = _object(json.loads(path.read_text(encoding='utf-8-sig')), where)
+    try: found = _require_object(json.loads(path.read_text(encoding='utf-8-sig')), where)
     except (OSError, ValueError, RecursionError) as e:
         raise DataError(f'{where}: broken JSON ({str(e)[:80]})') from None
     if isinstance(found, DataError): raise found
@@ -223,7 +224,6 @@ def open_parquet(
     file.close()
     raise DataError(f"{path.name}: column {missing[0]!r} is missing; it has {', '.join(has[:12])}")
 
-# %% ../../nbs/datasets/00_records.ipynb #b5148aed
 def read_parquet(
     paths: Iterable[Union[str, Path]], # parquet files in order
     columns: Iterable[str] = (),       # columns that must be there
@@ -250,7 +250,6 @@ def parse_list(
     if isinstance(value, list): return value
     raise DataError(f'{where}: field {field!r} should be a list, not {type(value).__name__}')
 
-# %% ../../nbs/datasets/00_records.ipynb #0c7a0dc2
 def whole_number(
     value: Any,  # an integer, or one as text
     where: str,  # file and row, for the error
@@ -303,11 +302,10 @@ def image_bytes(
 Options = tuple[tuple[str, Any], ...]   # arguments of `load_pages`, sorted by name
 
 @lru_cache(maxsize=32)
-def _document(path: Path, stamp: tuple[int, int], options: Options) -> Pages:
+def _open_document(path: Path, stamp: tuple[int, int], options: Options) -> Pages:
     "A document that all questions about it share; a file that was written anew is another one"
     return load_pages(path, **dict(options))
 
-# %% ../../nbs/datasets/00_records.ipynb #72714867
 def pdf_images(
     path: Path,         # a PDF
     where: str,         # file and line, for errors
@@ -316,6 +314,6 @@ def pdf_images(
     "The pages of a PDF, shared by all who ask for it; raises DataError where it is none."
     stat, options = path.stat(), tuple(sorted(page_options.items()))
     try:
-        pages = _document(path, (stat.st_size, stat.st_mtime_ns), options)
+        pages = _open_document(path, (stat.st_size, stat.st_mtime_ns), options)
         return load_pages(path, **page_options) if pages.closed else pages
     except PageError as e: raise DataError(f'{where}: {e}') from None

@@ -19,14 +19,14 @@ from ..pages import open_image
 # %% ../../nbs/datasets/03_slidevqa.ipynb #0649062d
 _EXTRA = ('arithmetic_expression', 'reasoning_type', 'answer_type', 'deck_url')
 
-def _evidence_pages(rec: Record, where: str, last: int) -> list[int]:
+def _read_evidence_pages(rec: Record, where: str, last: int) -> list[int]:
     pages = page_numbers(rec.get('evidence_pages', []), where, 'evidence_pages')
     wrong = [p for p in pages if not 1 <= p <= last]
     if wrong: raise DataError(f"{where}: field 'evidence_pages': {wrong[0]} of {last} pages")
     return pages
 
-def _sample(rec: Record, where: str, images: Images) -> Sample:
-    pages = _evidence_pages(rec, where, len(images))
+def _make_sample(rec: Record, where: str, images: Images) -> Sample:
+    pages = _read_evidence_pages(rec, where, len(images))
     meta: Meta = dict(id=whole_number(rec.get('qa_id'), where, 'qa_id'),
                       doc_id=field_of(rec, 'deck_name', str, where), evidence_pages=pages)
     meta.update({k: rec[k] for k in _EXTRA if rec.get(k) is not None})
@@ -35,7 +35,7 @@ def _sample(rec: Record, where: str, images: Images) -> Sample:
                   answer=str(answer) if answer is not None else [], meta=meta)
 
 # %% ../../nbs/datasets/03_slidevqa.ipynb #bc030e21
-def _slide(root: Path, split: str, deck: str, number: int, url: str, where: str) -> Path:
+def _find_slide(root: Path, split: str, deck: str, number: int, url: str, where: str) -> Path:
     "The image file of a slide"
     last = str(url).rstrip('/').rsplit('/', 1)[-1]
     tried = [n for n in dict.fromkeys((last, last.split('?')[0], f'{number}.jpg', f'{number}.png')) if n]
@@ -52,70 +52,67 @@ class _SlideBox(NamedTuple):
     kind: str   # title, table, ...
     box: Box    # left, top, width, height in pixels
 
-def _annotations(root: Path, kind: str, split: str) -> Path:
+def _find_annotations(root: Path, kind: str, split: str) -> Path:
     names = ('dev', 'val') if split in ('dev', 'val') else (split,)
     return first_of(root, *(f'annotations/{kind}/{n}.jsonl' for n in names), what=f'SlideVQA {kind} file')
 
-def _slide_box(page: Union[int, str], found: Record) -> _SlideBox:
+def _read_slide_box(page: Union[int, str], found: Record) -> _SlideBox:
     x, y, width, height = (float(v) for v in found['bbox'])
     return _SlideBox(int(page), found.get('class', ''), (x, y, width, height))
 
-# %% ../../nbs/datasets/03_slidevqa.ipynb #cbd5f64c
-def _deck_boxes(rec: Record, where: str) -> list[_SlideBox]:
+def _read_deck_boxes(rec: Record, where: str) -> list[_SlideBox]:
     found = field_of(rec, 'bboxes', list, where)
-    try: return [_slide_box(page, box) for page, boxes in found for box in boxes]
+    try: return [_read_slide_box(page, box) for page, boxes in found for box in boxes]
     except (KeyError, TypeError, ValueError) as e:
         raise DataError(f"{where}: field 'bboxes': {type(e).__name__}: {e}") from None
 
-def _boxes(root: Path, split: str) -> dict[str, list[_SlideBox]]:
+def _read_boxes(root: Path, split: str) -> dict[str, list[_SlideBox]]:
     "The boxes of each deck; none if there is no file of boxes"
-    try: path = _annotations(root, 'bbox', split)
+    try: path = _find_annotations(root, 'bbox', split)
     except DataError: return {}
     out = {}
     for where, rec in read_jsonl(path):
         if isinstance(rec, DataError): raise rec
-        out[field_of(rec, 'deck_name', str, where)] = _deck_boxes(rec, where)
+        out[field_of(rec, 'deck_name', str, where)] = _read_deck_boxes(rec, where)
     return out
 
-# %% ../../nbs/datasets/03_slidevqa.ipynb #896eb7fc
 class _Evidence(PageBox):
     kind: str   # title, table, ...
 
 @lru_cache(maxsize=2048)
-def _size(path: Path) -> tuple[int, int]: return open_image(path).size
+def _measure_slide(path: Path) -> tuple[int, int]: return open_image(path).size
 
-def _on_pages(boxes: list[_SlideBox], files: list[Path], pages: list[int]) -> list[_Evidence]:
+def _place_boxes(boxes: list[_SlideBox], files: list[Path], pages: list[int]) -> list[_Evidence]:
     "Boxes of the evidence slides, in 0-1"
     out = []
     for page, kind, (x, y, width, height) in boxes:
         if page not in pages: continue
-        w, h = _size(files[page - 1])
+        w, h = _measure_slide(files[page - 1])
         try: box = check_bbox((x / w, y / h, (x + width) / w, (y + height) / h), (1, 1))
         except ValueError: continue   # a box without area
         out.append(_Evidence(page=page, bbox=box, kind=kind))
     return out
 
 # %% ../../nbs/datasets/03_slidevqa.ipynb #b48b2efb
-def _from_jsonl(root: Path, split: str) -> Layout:
-    path, boxes = _annotations(root, 'qa', split), _boxes(root, split)
+def _open_jsonl(root: Path, split: str) -> Layout:
+    path, boxes = _find_annotations(root, 'qa', split), _read_boxes(root, split)
     def to_sample(rec: Record, where: str) -> Sample:
         deck, urls = field_of(rec, 'deck_name', str, where), field_of(rec, 'image_urls', list, where)
-        files = [_slide(root, path.stem, deck, i, u, where) for i, u in enumerate(urls, 1)]
+        files = [_find_slide(root, path.stem, deck, i, u, where) for i, u in enumerate(urls, 1)]
         for f in files: check_image(f, where, 'image_urls')
-        sample = _sample(rec, where, Images(files, where))
+        sample = _make_sample(rec, where, Images(files, where))
         pages = sample['meta']['evidence_pages']
-        if deck in boxes: sample['meta']['evidence_boxes'] = _on_pages(boxes[deck], files, pages)
+        if deck in boxes: sample['meta']['evidence_boxes'] = _place_boxes(boxes[deck], files, pages)
         return sample
     return (lambda: read_jsonl(path)), to_sample
 
-# %% ../../nbs/datasets/03_slidevqa.ipynb #1da781fd
 _COLUMNS = ('qa_id', 'question', 'deck_name', 'page_1')
 
-def _from_parquet(files: list[Path]) -> Layout:
+def _open_parquet(files: list[Path]) -> Layout:
     def to_sample(rec: Record, where: str) -> Sample:
         names = [f'page_{i}' for i in range(1, 21)]
         data = [image_bytes(rec[n], where, n) for n in names if rec.get(n)]
-        return _sample(rec, where, Images(data, where))
+        return _make_sample(rec, where, Images(data, where))
     return (lambda: read_parquet(files, _COLUMNS)), to_sample
 
 def slidevqa(
@@ -123,9 +120,9 @@ def slidevqa(
     split: str  # 'train', 'dev' ('val') or 'test'
 ) -> Layout:
     "Records of SlideVQA in whichever layout lies in `root`; raises DataError where neither does."
-    if (root / 'annotations').is_dir(): return _from_jsonl(root, split)
+    if (root / 'annotations').is_dir(): return _open_jsonl(root, split)
     files = parquet_files(root, split)
-    if files: return _from_parquet(files)
+    if files: return _open_parquet(files)
     raise DataError(f'{root}: no SlideVQA here: expected annotations/qa/{split}.jsonl with images/, '
                     f'or data/{split}-*.parquet')
 

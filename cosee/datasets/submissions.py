@@ -31,7 +31,7 @@ def official_golds(
     return [none if means_none(g) else g for g in golds]
 
 # %% ../../nbs/datasets/06_submissions.ipynb #d24100d2
-def _as_list(text: str) -> list[str]:
+def _parse_members(text: str) -> list[str]:
     "The members of a list that was written down; any other text as the only one"
     if not text.startswith('[') or not text.endswith(']'): return [text]
     for read in (json.loads, ast.literal_eval):
@@ -40,14 +40,14 @@ def _as_list(text: str) -> list[str]:
         if all(isinstance(x, (str, int, float)) for x in found): return list(map(str, found))
     return [text]
 
-def _values(text: str) -> list[str]:
+def _split_values(text: str) -> list[str]:
     "The members of a list, or what stands between semicolons and line ends"
-    found = _as_list(text)
+    found = _parse_members(text)
     return found if found != [text] else [v for v in map(str.strip, re.split(r'[;\n]', text)) if v] or [text]
 
 def _quote_members(text: str) -> str:
     "A list whose members are not quoted, as one whose members are; any other text as it is"
-    if not (text[:1] == '[' and text[-1:] == ']') or _as_list(text) != [text]: return text
+    if not (text[:1] == '[' and text[-1:] == ']') or _parse_members(text) != [text]: return text
     return str([part.strip() for part in text[1:-1].split(',')])
 
 def official_prediction(
@@ -57,7 +57,7 @@ def official_prediction(
     "An answer in the words and the form of those who score."
     given = answer if isinstance(answer, list) else [answer]
     said = official_golds(flavour, given if len(given) == 1 else [a for a in given if not means_none(a)])
-    parts = [part for a in said for part in (_as_list if len(said) > 1 else _values)(a.strip())]
+    parts = [part for a in said for part in (_parse_members if len(said) > 1 else _split_values)(a.strip())]
     if flavour == 'dude' or flavour.startswith('kleister') and len(parts) > 1: return parts
     text = said[0] if len(said) == 1 else str(said)
     if flavour == 'chartqapro': return _quote_members(text)
@@ -74,50 +74,48 @@ class Prediction(TypedDict, total=False):
     evidence_pages: list[int]  # from 1
     confidence: float          # 0-1
 
-def _none(p: Given) -> bool:
+def _abstains(p: Given) -> bool:
     "Does a prediction abstain?"
     return all(map(means_none, p['answer'])) if isinstance(p['answer'], list) else means_none(p['answer'])
 
-# %% ../../nbs/datasets/06_submissions.ipynb #95c77c8a
-def _plain(p: Given) -> Record:
+def _write_plain(p: Given) -> Record:
     return dict(questionId=p['id'], answer=official_prediction('rrc', p['answer']))
 
-def _from_plain(r: Record) -> Prediction:
+def _read_plain(r: Record) -> Prediction:
     return Prediction(id=r['questionId'], answer=NOT_ANSWERABLE if means_none(r['answer']) else r['answer'])
 
-def _mpdocvqa(p: Given) -> Record: return {**_plain(p), 'answer_page': (p.get('page') or 1) - 1}
+def _write_mpdocvqa(p: Given) -> Record: return {**_write_plain(p), 'answer_page': (p.get('page') or 1) - 1}
 
-def _from_mpdocvqa(r: Record) -> Prediction:
+def _read_mpdocvqa(r: Record) -> Prediction:
     page = r.get('answer_page')   # some write null
-    return _from_plain(r) if page is None else {**_from_plain(r), 'page': int(page) + 1}
+    return _read_plain(r) if page is None else {**_read_plain(r), 'page': int(page) + 1}
 
-def _slidevqa(p: Given) -> Record:
+def _write_slidevqa(p: Given) -> Record:
     pages = list(p.get('evidence_pages') or [p.get('page') or 1])
     return dict(qa_id=p['id'], answer=official_prediction('slidevqa', p['answer']), evidence_pages=pages)
 
-def _from_slidevqa(r: Record) -> Prediction:
+def _read_slidevqa(r: Record) -> Prediction:
     pages = r['evidence_pages']
     answer = NOT_ANSWERABLE if means_none(r['answer']) else r['answer']
     return Prediction(id=r['qa_id'], answer=answer, evidence_pages=pages, page=pages[0])
 
 # %% ../../nbs/datasets/06_submissions.ipynb #0980ba8a
-def _dude(p: Given) -> Record:
+def _write_dude(p: Given) -> Record:
     sure = [float(p.get('confidence', 1.))]
     return dict(questionId=p['id'], answers=official_prediction('dude', p['answer']), answers_confidence=sure,
-                answers_abstain=_none(p))
+                answers_abstain=_abstains(p))
 
-def _from_dude(r: Record) -> Prediction:
+def _read_dude(r: Record) -> Prediction:
     said = [r['answers']] if isinstance(r['answers'], str) else [a for a in r['answers'] if not means_none(a)]
     none = r.get('answers_abstain') or all(map(means_none, said))
     read = Prediction(id=r['questionId'], answer=NOT_ANSWERABLE if none else said if len(said) > 1 else said[0])
     if sure := r.get('answers_confidence'): read['confidence'] = float(sure[0] if isinstance(sure, list) else sure)
     return read
 
-# %% ../../nbs/datasets/06_submissions.ipynb #4997b126
-def _docvqa2026(p: Given) -> Record:
+def _write_docvqa2026(p: Given) -> Record:
     return dict(question_id=p['id'], full_answer=official_prediction('docvqa2026', p['answer']))
 
-def _from_docvqa2026(r: Record) -> Prediction:
+def _read_docvqa2026(r: Record) -> Prediction:
     answer = r['full_answer'].rsplit(_FINAL, 1)[-1].strip()
     return Prediction(id=r['question_id'], answer=NOT_ANSWERABLE if answer in ('', 'Unknown') else answer)
 
@@ -128,11 +126,12 @@ class Form(NamedTuple):
     read: Callable[[Record], Prediction]
     lines: bool   # JSON Lines?
 
-FORMS = dict(mpdocvqa=Form(_mpdocvqa, _from_mpdocvqa, False), dude=Form(_dude, _from_dude, False),
-             slidevqa=Form(_slidevqa, _from_slidevqa, True), docvqa2026=Form(_docvqa2026, _from_docvqa2026, False),
-             docvqa=Form(_plain, _from_plain, False), infographicvqa=Form(_plain, _from_plain, False))
+FORMS = dict(mpdocvqa=Form(_write_mpdocvqa, _read_mpdocvqa, False), dude=Form(_write_dude, _read_dude, False),
+             slidevqa=Form(_write_slidevqa, _read_slidevqa, True),
+             docvqa2026=Form(_write_docvqa2026, _read_docvqa2026, False),
+             docvqa=Form(_write_plain, _read_plain, False), infographicvqa=Form(_write_plain, _read_plain, False))
 
-def _form(name: str) -> Form:
+def _find_form(name: str) -> Form:
     if name not in FORMS: raise ValueError(f"no submission form for {name!r}: choose from {', '.join(FORMS)}")
     return FORMS[name]
 
@@ -172,19 +171,18 @@ def write_submission(
     path: Union[str, Path]        # file to write; it appears only when it is complete
 ) -> Path:
     "A prediction file in the data set's own form; raises DataError if it would be rejected, ValueError for no form."
-    form, path = _form(name), Path(path)
+    form, path = _find_form(name), Path(path)
     ids = [s['meta']['id'] if isinstance(s, dict) else s for s in split]
     records = [form.write(p) for p in check_predictions(predictions, ids)]
     if not form.lines: return write_whole(path, json.dumps(records, ensure_ascii=False, indent=1))
     return write_whole(path, ''.join(json.dumps(r, ensure_ascii=False) + '\n' for r in records))
 
-# %% ../../nbs/datasets/06_submissions.ipynb #a815d2b2
 def read_submission(
     name: str,             # data set
     path: Union[str, Path] # a prediction file
 ) -> list[Prediction]:     # id, answer, and what else the form has
     "The predictions of a file in the data set's own form; raises DataError where it is none."
-    form, path = _form(name), Path(path)
+    form, path = _find_form(name), Path(path)
     text = path.read_text(encoding='utf-8')
     try: return [form.read(r) for r in (map(json.loads, text.splitlines()) if form.lines else json.loads(text))]
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as e:

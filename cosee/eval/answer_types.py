@@ -65,13 +65,13 @@ def _mmlb_int(pred, gold) -> float:
     except (ValueError, TypeError, OverflowError): return float(gold == '')
 
 # %% ../../nbs/eval/03_answer_types.ipynb #fbfe2fd8
-def _decimals(x: float) -> int:
+def _count_decimals(x: float) -> int:
     text = str(x)
     return len(text.split('.')[-1]) if '.' in text else 3
 
 def _mmlb_close(pred: float, gold: float) -> bool:
     if math.isclose(gold, pred, rel_tol=0.01): return True
-    places = max(min(_decimals(pred), _decimals(gold)), 2)
+    places = max(min(_count_decimals(pred), _count_decimals(gold)), 2)
     return round(pred, places) == round(gold, places)
 
 def _mmlb_float(pred, gold) -> float:
@@ -83,7 +83,7 @@ def _mmlb_float(pred, gold) -> float:
     return float(any(_mmlb_close(pred, g) for g in (gold / 100, gold, gold * 100)))
 
 # %% ../../nbs/eval/03_answer_types.ipynb #28c7d9b9
-def _mmlb_items(answer) -> list[str]:
+def _list_mmlb_items(answer) -> list[str]:
     if isinstance(answer, str) and answer.startswith('['): answer = read_literal(answer)
     return sorted(map(_mmlb_clean, answer if isinstance(answer, list) else [answer]))
 
@@ -93,7 +93,7 @@ def _is_float(text: str) -> bool:
     return True
 
 def _mmlb_list(pred, gold) -> float:
-    pred, gold = _mmlb_items(pred), _mmlb_items(gold)
+    pred, gold = _list_mmlb_items(pred), _list_mmlb_items(gold)
     if len(pred) != len(gold): return 0.0
     if not gold: raise ValueError("MMLongBench-Doc's scorer knows no empty list as gold answer")
     if _is_float(gold[0]) or _mmlb_exact(gold[0]): return float('-'.join(pred) == '-'.join(gold))
@@ -153,13 +153,13 @@ def _url_str(pred, gold) -> float:
     return float(pred == gold) if _mmlb_exact(gold) else _mmlb_anls(gold, pred)
 
 # %% ../../nbs/eval/03_answer_types.ipynb #f562ba5f
-def _url_items(answer) -> list[str]:
+def _list_url_items(answer) -> list[str]:
     if isinstance(answer, str) and answer.startswith('['): answer = read_literal(answer, answer)
     items = answer if isinstance(answer, list) else [answer]
     return [_url_clean('-'.join(map(str, x.values())) if isinstance(x, dict) else x) for x in items]
 
 def _url_list(pred, gold) -> float:
-    pred, gold = _url_items(pred), _url_items(gold)
+    pred, gold = _list_url_items(pred), _list_url_items(gold)
     if not gold: raise ValueError("LongDocURL's scorer knows no empty list as gold answer")
     if not pred: return 0.0
     if _is_float(gold[0]) or _mmlb_exact(gold[0]): return float('-'.join(pred) == '-'.join(gold))
@@ -177,7 +177,7 @@ def _longdocurl(pred, gold, answer_format=None, **context):
     return max(_URL[answer_format]('' if pred is None else pred, g) for g in golds)
 
 # %% ../../nbs/eval/03_answer_types.ipynb #6cae71ec
-def _chart_number(text: str) -> Optional[float]:
+def _parse_chart_number(text: str) -> Optional[float]:
     try: return float(text.strip().strip('%'))
     except ValueError: return None
 
@@ -189,25 +189,25 @@ def _chart_text(pred: str, gold: str) -> float:
 
 def _chart_one(pred: str, gold: str) -> float:
     pred, gold = (text.strip().strip('%').strip() for text in (pred, gold))
-    a, b = _chart_number(pred), _chart_number(gold)
+    a, b = _parse_chart_number(pred), _parse_chart_number(gold)
     if a is None or b is None: return _chart_text(pred, gold)
     return float(a == 0 if b == 0 else abs(a - b) / abs(b) <= 0.05)
 
 # %% ../../nbs/eval/03_answer_types.ipynb #2e5105a6
 _BARE_WORD = re.compile(r"(?<!['\w])(\w['\w]*)")
 
-def _chart_quoted(gold: str):
+def _quote_chart_words(gold: str):
     "`gold` with its bare words quoted and read, if that makes it a list."
     inner = gold.strip()
     if not (len(inner) > 1 and inner[0] == '[' and inner[-1] == ']') or '\n' in inner: return gold
     return read_literal('[' + _BARE_WORD.sub(r"'\1'", inner[1:-1]) + ']', gold)
 
-def _chart_items(answer) -> list[str]:
+def _list_chart_items(answer) -> list[str]:
     items = read_literal(str(answer), None)
     return [str(x).strip(" '") for x in items] if isinstance(items, list) and items else [str(answer)]
 
 # %% ../../nbs/eval/03_answer_types.ipynb #0f774dc8
-def _chart_flags(year_flag, n: int) -> list[bool]:
+def _list_chart_flags(year_flag, n: int) -> list[bool]:
     flags = list(year_flag) if isinstance(year_flag, (list, tuple)) else [year_flag]
     if not flags: raise ValueError("ChartQAPro needs year_flag: 'YES' or 'NO', or a list of them")
     if len(flags) < n: flags = flags * n
@@ -216,10 +216,10 @@ def _chart_flags(year_flag, n: int) -> list[bool]:
 @scorer('chartqapro_relaxed', 'chartqapro', official='ChartQAPro')
 def _chartqapro(pred, gold, year_flag='NO', **context):
     if isinstance(gold, (list, tuple)): return max(_chartqapro(pred, g, year_flag) for g in gold)
-    pred, gold, whole = '' if pred is None else pred, _chart_items(_chart_quoted(answer_text(gold))), answer_text(gold)
-    items, gold = _chart_items(pred), gold if gold else [whole]
+    gold = answer_text(gold)
+    items, gold = _list_chart_items('' if pred is None else pred), _list_chart_items(_quote_chart_words(gold))
     same = lambda p, g, year: float(p.strip().lower() == g.strip().lower()) if year else _chart_one(p, g)
-    return sum(map(same, items, gold, _chart_flags(year_flag, len(gold)))) / max(len(items), len(gold))
+    return sum(map(same, items, gold, _list_chart_flags(year_flag, len(gold)))) / max(len(items), len(gold))
 
 # %% ../../nbs/eval/03_answer_types.ipynb #df0947a5
 @scorer('accuracy', 'chartqapro', official='ChartQAPro (with the trimming of its script)')
@@ -231,14 +231,14 @@ def _chartqapro_script(pred, gold, year_flag='NO', **context):
 MARKER = 'FINAL ANSWER:'
 _NUMBER_UNIT = re.compile(r'(-?\d++(?:\.\d++)?+)\s*+(.*)$')
 
-def _number_unit(text: str) -> Optional[tuple]: # (number, unit) or None
+def _split_number(text: str) -> Optional[tuple]: # (number, unit) or None
     match = _NUMBER_UNIT.match(text.lower().strip())
     return (float(match[1]), match[2].strip()) if match else None
 
 # %% ../../nbs/eval/03_answer_types.ipynb #e8ade145
 _VERSION = re.compile(r'\d+\.\d+\.\d+$')
 
-def _date(text: str, today):
+def _parse_date(text: str, today):
     "Calendar date that `text` says, or None."
     from datetime import datetime
     from dateutil import parser
@@ -253,29 +253,29 @@ def _same_date(pred: str, gold: str, today) -> bool:
     pred, gold = pred.strip(), gold.strip()
     if _VERSION.match(pred) or _VERSION.match(gold): return pred == gold
     if not (6 <= len(pred) <= 200 and 6 <= len(gold) <= 200): return False
-    date = _date(pred, today)
-    return date is not None and date == _date(gold, today)
+    date = _parse_date(pred, today)
+    return date is not None and date == _parse_date(gold, today)
 
 # %% ../../nbs/eval/03_answer_types.ipynb #9b089a96
 _PUNCTUATION_TO_SPACES = str.maketrans(string.punctuation, ' ' * len(string.punctuation))
 _ARTICLES = re.compile(r'\b(?:the|an|a)\b')
 
-def _words_2026(text: str) -> str:
+def _normalise_2026(text: str) -> str:
     return ' '.join(_ARTICLES.sub(' ', text.lower().translate(_PUNCTUATION_TO_SPACES)).split())
 
 def _same_text_2026(pred: str, gold: str) -> bool:
-    pred, gold = _words_2026(pred), _words_2026(gold)
+    pred, gold = _normalise_2026(pred), _normalise_2026(gold)
     if not (pred and gold): return pred == gold
     return 1 - levenshtein()(pred, gold) / max(len(pred), len(gold)) >= 0.9
 
 def _same_value_2026(pred: str, gold: str, today) -> bool:
-    a, b = _number_unit(pred), _number_unit(gold)
+    a, b = _split_number(pred), _split_number(gold)
     if a and b and a[0] == b[0]: return a[1] == b[1]
     return _same_date(pred, gold, today)
 
 # %% ../../nbs/eval/03_answer_types.ipynb #98a8a68e
-def _golds_2026(gold) -> list[str]:
-    if isinstance(gold, (list, tuple)): return [g for one in gold for g in _golds_2026(one)]
+def _list_golds_2026(gold) -> list[str]:
+    if isinstance(gold, (list, tuple)): return [g for one in gold for g in _list_golds_2026(one)]
     items = read_literal(str(gold), None)
     return [str(x) for x in items] if isinstance(items, list) else [str(gold)]
 
@@ -284,9 +284,9 @@ def _golds_2026(gold) -> list[str]:
 def _docvqa2026(pred, gold, today=None, **context):
     _, marker, answer = str(pred).rpartition(MARKER)
     if not marker: return False
-    golds = _golds_2026(gold)
+    golds = _list_golds_2026(gold)
     if any(_same_value_2026(answer.strip(), g, today) for g in golds): return True
-    return not any(map(_number_unit, golds)) and any(_same_text_2026(answer.strip(), g) for g in golds)
+    return not any(map(_split_number, golds)) and any(_same_text_2026(answer.strip(), g) for g in golds)
 
 # %% ../../nbs/eval/03_answer_types.ipynb #fb0b3dbc
 def _star_size(tree) -> int:
@@ -312,7 +312,6 @@ def _star_none(gold, pred, threshold: float) -> tuple:
     nothing = _is_nothing(pred)
     return [float(nothing)], max(1, _star_size(pred)), pred if nothing else None
 
-# %% ../../nbs/eval/03_answer_types.ipynb #9229eb88
 def _star_options(gold: tuple, pred, threshold: float) -> tuple:
     options = [_star(g, pred, threshold) for g in gold]
     return max(options, key=lambda o: (_star_mean(o[0], o[1]), o[2] == pred))
@@ -371,7 +370,6 @@ class _Munkres:
             other = next((i for i, j in self.stars.items() if j == column), None)
             self.stars[row], row = column, other
 
-# %% ../../nbs/eval/03_answer_types.ipynb #9f6433ba
 def _munkres_pairs(
     gains: Sequence[Sequence[float]], # rows x columns
 ) -> list[tuple[int, int]]:
@@ -394,9 +392,9 @@ def _star_list(gold: list, pred, threshold: float) -> tuple:
     if not isinstance(pred, list): return [0.0], max(_star_size(gold), _star_size(pred)), gold
     cells = [[_star(g, p, threshold) for p in pred] for g in gold]
     pairs = _munkres_pairs([[_star_gain(cell, p) for cell, p in zip(row, pred)] for row in cells])
-    return _star_joined(gold, pred, cells, pairs)
+    return _join_star(gold, pred, cells, pairs)
 
-def _star_joined(gold: list, pred: list, cells: list, pairs: list) -> tuple:
+def _join_star(gold: list, pred: list, cells: list, pairs: list) -> tuple:
     values, rows, columns = [], {i for i, _ in pairs}, {j for _, j in pairs}
     for i, j in pairs: values += cells[i][j][0]
     size = sum(cells[i][j][1] for i, j in pairs)
@@ -405,7 +403,6 @@ def _star_joined(gold: list, pred: list, cells: list, pairs: list) -> tuple:
     nearest = [cells[i][j][2] for i, j in sorted(pairs, key=lambda pair: pair[1])]
     return values, size, nearest + [g for i, g in enumerate(gold) if i not in rows]
 
-# %% ../../nbs/eval/03_answer_types.ipynb #ebad3411
 def _star_dict(gold: dict, pred, threshold: float) -> tuple:
     if not isinstance(pred, dict): return [0.0], max(_star_size(gold), _star_size(pred)), gold
     values, size, nearest = [], 0, {}
@@ -417,7 +414,6 @@ def _star_dict(gold: dict, pred, threshold: float) -> tuple:
         if not (_is_nothing(near) and key not in pred): nearest[key] = near
     return values, size, nearest
 
-# %% ../../nbs/eval/03_answer_types.ipynb #954a2ad5
 _STAR = {tuple: _star_options, list: _star_list, dict: _star_dict, type(None): _star_none}
 
 def _star(gold, pred, threshold: float) -> tuple: # (similarities of the leaves, number of leaves, closest gold)
@@ -425,22 +421,22 @@ def _star(gold, pred, threshold: float) -> tuple: # (similarities of the leaves,
         if isinstance(gold, kind): return compare(gold, pred, threshold)
     return _star_leaf(gold, pred, threshold)
 
-def _star_check(tree, gold: bool):
+def _check_star(tree, gold: bool):
     "ValueError for what ANLS* has no meaning for."
     if isinstance(tree, tuple) and not gold: raise ValueError("a tuple means alternative gold answers; predict a list")
     if isinstance(tree, tuple) and not tree: raise ValueError("a tuple of alternatives needs at least one")
     if not isinstance(tree, (tuple, list, dict, str, int, float, type(None))):
         raise ValueError(f"ANLS* compares texts, numbers, lists, dicts and None, not {type(tree).__name__}")
     for child in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ():
-        _star_check(child, gold)
+        _check_star(child, gold)
 
 # %% ../../nbs/eval/03_answer_types.ipynb #4d578e26
 @scorer('anls_star', 'anls_star', official='ANLS* (paper and package)')
 @scorer('anls_list', 'anls_star', official='ANLS* (paper and package)')
 def _anls_star(pred, gold, threshold=0.5, **context):
     if isinstance(pred, str) and isinstance(gold, list) and all(isinstance(g, str) for g in gold): gold = tuple(gold)
-    _star_check(gold, True)
-    _star_check(pred, False)
+    _check_star(gold, True)
+    _check_star(pred, False)
     values, size, _ = _star(gold, pred, threshold)
     return _star_mean(values, size)
 

@@ -23,7 +23,7 @@ def _em_sroie(pred, gold, **context) -> bool:
 # %% ../../nbs/eval/11_form_scores.ipynb #604e1306
 _DATES = ('%m/%d/%y', '%m/%d/%Y', '%m/%d', '%b%d/%y', '%m-%d-%Y', '%m-%d-%y', '%B%d,%Y', '%Y/%m/%d')
 
-def _as_date(text: str, forms: Iterable[str]) -> Optional[date]:
+def _parse_date(text: str, forms: Iterable[str]) -> Optional[date]:
     "The date that a text says in one of the forms"
     if len(text) > 40: return None
     for form in forms:
@@ -31,33 +31,32 @@ def _as_date(text: str, forms: Iterable[str]) -> Optional[date]:
         except ValueError: continue
     return None
 
-def _without(text: str, unwanted: str) -> str: return re.sub(unwanted, '', text)
+def _drop(text: str, unwanted: str) -> str: return re.sub(unwanted, '', text)
 
-def _same_letters(a: str, b: str) -> bool: return _without(a, '[^0-9a-zA-Z]') == _without(b, '[^0-9a-zA-Z]')
+def _same_letters(a: str, b: str) -> bool: return _drop(a, '[^0-9a-zA-Z]') == _drop(b, '[^0-9a-zA-Z]')
 
 def _same_date(a: str, b: str) -> bool:
-    one, other = (_as_date(_without(t, r'[^0-9a-zA-Z/\-,]'), _DATES) for t in (a, b))
+    one, other = (_parse_date(_drop(t, r'[^0-9a-zA-Z/\-,]'), _DATES) for t in (a, b))
     if not one or not other: return _same_letters(a, b)
     swapped = (one.year, one.day, one.month) == (other.year, other.month, other.day)
     return one == other or swapped
 
 # %% ../../nbs/eval/11_form_scores.ipynb #1167362a
-def _number(text: str) -> Optional[float]:
+def _parse_number(text: str) -> Optional[float]:
     "What is left of a text without anything but digits and points, if that is a number"
-    try: return float(_without(text, '[^0-9.]')[:400])
+    try: return float(_drop(text, '[^0-9.]')[:400])
     except ValueError: return None
 
 def _same_price(a: str, b: str) -> bool:
-    one, other = _number(a), _number(b)
+    one, other = _parse_number(a), _parse_number(b)
     return one is not None and other is not None and abs(one - other) <= 0.01
 
-def _same_digits(a: str, b: str) -> bool: return _without(a, '[^0-9]') == _without(b, '[^0-9]')
+def _same_digits(a: str, b: str) -> bool: return _drop(a, '[^0-9]') == _drop(b, '[^0-9]')
 
-def _same_name(a: str, b: str) -> bool: return _without(a, r'\s') == _without(b, r'\s')
+def _same_name(a: str, b: str) -> bool: return _drop(a, r'\s') == _drop(b, r'\s')
 
 def _same_address(a: str, b: str) -> bool: return levenshtein()(a, b) <= 3
 
-# %% ../../nbs/eval/11_form_scores.ipynb #892ca539
 _VRDU = dict(DateMatch=_same_date, PriceMatch=_same_price, NumericalStringMatch=_same_digits,
              GeneralStringMatch=_same_letters, NameMatch=_same_name, AddressMatch=_same_address)
 
@@ -75,21 +74,21 @@ _AD_DATES = [(re.compile(day + year), form + mark) for day, form in _AD_DAYS
 
 def _squeeze(text: str) -> str: return re.sub(r'\s', '', text.casefold())
 
-def _dollars(text: str) -> Optional[float]:
+def _parse_dollars(text: str) -> Optional[float]:
     "A dollar amount to the cent"
     if len(text) > 40 or not re.search(r'\d', text) or not _DOLLARS.fullmatch(text): return None
     return round(float(text.replace('$', '').replace(',', '')), 2)
 
-def _ad_date(text: str) -> Optional[date]:
+def _parse_ad_date(text: str) -> Optional[date]:
     "A date of an ad buy"
     text = re.sub(r'[-,\\]', '/', _squeeze(text))
-    if re.fullmatch(r'[01]?\d/[0123]?\d', text): return _as_date(f'{text}/20', ['%m/%d/%y'])
+    if re.fullmatch(r'[01]?\d/[0123]?\d', text): return _parse_date(f'{text}/20', ['%m/%d/%y'])
     form = next((form for pattern, form in _AD_DATES if pattern.fullmatch(text)), None)
-    return _as_date(text, [form]) if form else None
+    return _parse_date(text, [form]) if form else None
 
 def _same_ad(pred: str, gold: str) -> bool:
     if _squeeze(pred) == _squeeze(gold): return True
-    return any(read(pred) is not None and read(pred) == read(gold) for read in (_dollars, _ad_date))
+    return any(read(pred) is not None and read(pred) == read(gold) for read in (_parse_dollars, _parse_ad_date))
 
 @scorer('em', 'deepform', official='DeepForm')
 def _em_deepform(pred, gold, **context) -> bool: return any(_same_ad(answer_text(pred), g) for g in gold_texts(gold))
@@ -102,14 +101,13 @@ _NUMBER_WORDS = {word: n for n, word in enumerate(re.findall('[a-z]+', _SMALL), 
 _NUMBER_WORDS.update((word, 10 * n) for n, word in enumerate(re.findall('[a-z]+', _TENS), 2))
 _UNIT = re.compile(r'\b(day|week|month|year)s?\b', re.I)
 
-def _amount(text: str) -> Optional[int]:
+def _parse_amount(text: str) -> Optional[int]:
     "The number in a text, in digits before words"
     if digits := re.search(r'\d{1,4}', text): return int(digits[0])
     words = [_NUMBER_WORDS[w] for w in re.findall(r'[a-z]+', text.lower()) if w in _NUMBER_WORDS]
     return sum(words[:2]) if len(words) > 1 and words[0] >= 20 > words[1] else words[0] if words else None
 
-# %% ../../nbs/eval/11_form_scores.ipynb #8df2ad54
-def _full_date(text: str) -> Optional[date]:
+def _parse_full_date(text: str) -> Optional[date]:
     "The date that a text says, with day, month and year"
     from dateutil import parser
     if len(text) > 60: return None
@@ -125,41 +123,41 @@ def kleister_form(
     answer_type: str = '' # 'date', 'term', or anything else
 ) -> str:
     "A date as YYYY-MM-DD, a term as number and unit; other values, and what cannot be read, stay as they are."
-    if answer_type == 'date': return str(_full_date(' '.join(text.split())) or text)
+    if answer_type == 'date': return str(_parse_full_date(' '.join(text.split())) or text)
     unit = _UNIT.search(text[:200]) if answer_type == 'term' else None
-    number = _amount(text[:unit.start()]) if unit else None
+    number = _parse_amount(text[:unit.start()]) if unit else None
     return f"{number} {unit[1].lower()}{'s' * (number != 1)}" if unit and number else text
 
 # %% ../../nbs/eval/11_form_scores.ipynb #03591d58
-def _values(answer) -> list[str]:
+def _split_values(answer) -> list[str]:
     "Values of a field: those of a list, or of a text with semicolons or line ends; none where it abstains"
     parts = answer if isinstance(answer, (list, tuple)) else re.split(r'[;\n]', answer_text(answer))
     return [v for v in (answer_text(p).strip() for p in parts) if not means_none(v)]
 
-def _kleister(value: str) -> str: return re.sub(r'[\s:]', '_', value.strip()).upper()
+def _normalise_kleister(value: str) -> str: return re.sub(r'[\s:]', '_', value.strip()).upper()
 
-# %% ../../nbs/eval/11_form_scores.ipynb #240f6361
 class FieldCounts(NamedTuple):
     "Values of a field, or of many."
     right: int      # predicted ones that are right
     predicted: int
     gold: int
 
-def _bags(pred: list[str], gold: list[str]) -> FieldCounts:
+def _count_values(pred: list[str], gold: list[str]) -> FieldCounts:
     "Counts of two bags of values"
-    pred, gold = list(map(_kleister, pred)), list(map(_kleister, gold))
+    pred, gold = list(map(_normalise_kleister, pred)), list(map(_normalise_kleister, gold))
     return FieldCounts(sum((Counter(pred) & Counter(gold)).values()), len(pred), len(gold))
 
-def _one_f1(counts: FieldCounts) -> float:
+def _field_f1(counts: FieldCounts) -> float:
     "F1 of one field; 1 where nothing was to be found and nothing was said"
     return form_f1([counts]).f1 if counts.predicted or counts.gold else 1.
 
 @scorer('f1', 'kleister', official='Kleister-NDA (of one field; upper case)')
-def _f1_kleister(pred, gold, **context) -> float: return _one_f1(_bags(_values(pred), _values(gold)))
+def _f1_kleister(pred, gold, **context) -> float:
+    return _field_f1(_count_values(_split_values(pred), _split_values(gold)))
 
 @scorer('f1', 'kleister_printed', official='none: Kleister-NDA, with dates and terms brought into its form')
 def _f1_kleister_printed(pred, gold, answer_type='', **context) -> float:
-    return _one_f1(_bags([kleister_form(v, answer_type) for v in _values(pred)], _values(gold)))
+    return _field_f1(_count_values([kleister_form(v, answer_type) for v in _split_values(pred)], _split_values(gold)))
 
 # %% ../../nbs/eval/11_form_scores.ipynb #012ff41d
 class Found(NamedTuple):
@@ -170,7 +168,6 @@ class Found(NamedTuple):
 
 _SINGLE = dict(sroie=_em_sroie, vrdu=_em_vrdu, deepform=_em_deepform)
 
-# %% ../../nbs/eval/11_form_scores.ipynb #9c06f642
 def field_counts(
     pred,                 # predicted value, or several; None, '' and "not answerable" are none
     gold,                 # the gold value, or all that are accepted; of Kleister, all that there are
@@ -180,13 +177,13 @@ def field_counts(
     "What one field adds to precision and recall; raises ValueError for an unknown flavour."
     if flavour not in (*_SINGLE, 'kleister', 'kleister_printed'):
         raise ValueError(f"unknown flavour {flavour!r}: choose from {', '.join(_SINGLE)}, kleister, kleister_printed")
-    golds = _values(gold)
+    golds = _split_values(gold)
     if flavour in _SINGLE:
         said = not means_none(answer_text(pred))
         return FieldCounts(int(said and bool(golds) and _SINGLE[flavour](pred, golds, answer_type=answer_type)),
                            int(said), int(bool(golds)))
-    values = _values(pred)
-    return _bags(values if flavour == 'kleister' else [kleister_form(v, answer_type) for v in values], golds)
+    values = _split_values(pred)
+    return _count_values(values if flavour == 'kleister' else [kleister_form(v, answer_type) for v in values], golds)
 
 def form_f1(
     counts: Iterable[FieldCounts] # of `field_counts`
@@ -207,7 +204,7 @@ class _Figure(NamedTuple):
     decimals: int
     scale: float
 
-def _figures(text: str) -> list[_Figure]:
+def _find_figures(text: str) -> list[_Figure]:
     "The numbers of a text"
     out = []
     for m in _FIGURE.finditer(text[:20_000]):
@@ -218,10 +215,10 @@ def _figures(text: str) -> list[_Figure]:
     return out
 
 # %% ../../nbs/eval/11_form_scores.ipynb #a80addc4
-def _only_figure(gold: str) -> Optional[_Figure]:
+def _parse_figure(gold: str) -> Optional[_Figure]:
     "The number that a gold answer is, if it is one"
     m = _FIGURE.fullmatch(gold.strip().rstrip('.)').strip())
-    return _figures(gold)[0] if m else None
+    return _find_figures(gold)[0] if m else None
 
 def _same_figure(pred: _Figure, gold: _Figure) -> bool:
     values = [pred.value, pred.value * pred.scale / gold.scale]
@@ -231,8 +228,8 @@ def _same_figure(pred: _Figure, gold: _Figure) -> bool:
 def _accuracy_numbers(pred, gold, **context):
     said = answer_text(pred)
     def one(g: str) -> float:
-        figure = _only_figure(g)
-        return float(any(_same_figure(p, figure) for p in _figures(said))) if figure else anls_rrc(said, g)
+        figure = _parse_figure(g)
+        return float(any(_same_figure(p, figure) for p in _find_figures(said))) if figure else anls_rrc(said, g)
     return max(map(one, gold_texts(gold)))
 
 # %% ../../nbs/eval/11_form_scores.ipynb #4f89d0f6

@@ -94,11 +94,10 @@ def best_pairs(
     if not len(gains) or not len(gains[0]): return []
     import numpy as np
     cost = -np.asarray(gains, float)
-    if len(cost) <= cost.shape[1]: return list(enumerate(_columns_of_rows(cost)))
-    return sorted((row, column) for column, row in enumerate(_columns_of_rows(cost.T)))
+    if len(cost) <= cost.shape[1]: return list(enumerate(_assign_columns(cost)))
+    return sorted((row, column) for column, row in enumerate(_assign_columns(cost.T)))
 
-# %% ../../nbs/eval/00_registry.ipynb #b919de4a
-def _columns_of_rows(cost: 'np.ndarray') -> list[int]:
+def _assign_columns(cost: 'np.ndarray') -> list[int]:
     "The column of each row, at the least cost together; there are no more rows than columns"
     import numpy as np
     rows, columns = cost.shape

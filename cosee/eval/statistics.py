@@ -17,7 +17,7 @@ __all__ = ['Estimate', 'bootstrap', 'bootstrap_of', 'permutation_test', 'Differe
            'area_under_roc']
 
 # %% ../../nbs/eval/05_statistics.ipynb #48602cf3
-def _scores(values, what='scores'):
+def _check_scores(values, what='scores'):
     "Array of finite numbers; `ValueError` names the first that is none."
     import numpy as np
     try: values = np.asarray(values, dtype=float)
@@ -27,7 +27,7 @@ def _scores(values, what='scores'):
     if len(bad): raise ValueError(f"{what}: number {bad[0]} is {values[bad[0]]}")
     return values
 
-def _by_document(values, documents) -> tuple: # (sum of scores, number of questions) of each document, arrays
+def _sum_by_document(values, documents) -> tuple: # (sum of scores, number of questions) of each document, arrays
     import numpy as np
     if documents is None: return values, np.ones(len(values))
     documents = list(documents)
@@ -47,18 +47,18 @@ def _resample(sums, counts, n: int, seed: int):
         means.append(sums[drawn].sum(1) / counts[drawn].sum(1))
     return np.concatenate(means)
 
-def _interval(means, level: float) -> tuple[float, float]:
+def _read_interval(means, level: float) -> tuple[float, float]:
     import numpy as np
     if not 0 < level < 1: raise ValueError(f"level must lie between 0 and 1, not {level}")
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 # %% ../../nbs/eval/05_statistics.ipynb #920da026
-def _size_text(n: int, documents: Optional[int]) -> str:
+def _describe_size(n: int, documents: Optional[int]) -> str:
     if documents is None: return f"{n:,} questions"
     return counted(documents, 'document') + (" (too few to rely on)" if documents < 10 else '')
 
-def _points(x: float) -> str: return f"{100 * x:.1f}"
+def _format_points(x: float) -> str: return f"{100 * x:.1f}"
 
 @dataclass(frozen=True)
 class Estimate:
@@ -71,11 +71,10 @@ class Estimate:
     level: float = 0.95      # of the interval
 
     def __str__(self):
-        return (f"{_points(self.mean)} points, {100 * self.level:g} % interval {_points(self.low)} to "
-                f"{_points(self.high)}, {_size_text(self.n, self.documents)}")
+        return (f"{_format_points(self.mean)} points, {100 * self.level:g} % interval {_format_points(self.low)} to "
+                f"{_format_points(self.high)}, {_describe_size(self.n, self.documents)}")
     __repr__ = __str__
 
-# %% ../../nbs/eval/05_statistics.ipynb #98e8694e
 def bootstrap(
     scores,         # score of each question, 0 to 1
     documents=None, # document of each question; None: questions are independent
@@ -84,9 +83,9 @@ def bootstrap(
     seed=0,         # of the draws
 ) -> Estimate:
     "Mean of `scores` and its percentile interval, from drawing whole documents."
-    scores = _scores(scores)
-    sums, counts = _by_document(scores, documents)
-    low, high = _interval(_resample(sums, counts, n_resamples, seed), level)
+    scores = _check_scores(scores)
+    sums, counts = _sum_by_document(scores, documents)
+    low, high = _read_interval(_resample(sums, counts, n_resamples, seed), level)
     return Estimate(float(scores.mean()), low, high, len(scores), None if documents is None else len(sums), level)
 
 # %% ../../nbs/eval/05_statistics.ipynb #2c72d347
@@ -103,10 +102,10 @@ def bootstrap_of(
     rng = np.random.default_rng(seed)
     drawn = (np.bincount(rng.integers(0, len(names), len(names)), minlength=len(names)) for _ in range(n_resamples))
     found = [x for counts in drawn if math.isfinite(x := statistic(counts[where]))]
-    return _interval(found, level) if found else (math.nan, math.nan)
+    return _read_interval(found, level) if found else (math.nan, math.nan)
 
 # %% ../../nbs/eval/05_statistics.ipynb #640c0eb2
-def _signs(k: int, n: int, seed: int):
+def _draw_signs(k: int, n: int, seed: int):
     "Rows of signs: all combinations for few documents, else `n` random ones, in blocks."
     import numpy as np
     if k <= 14:
@@ -115,8 +114,8 @@ def _signs(k: int, n: int, seed: int):
     rng, step = np.random.default_rng(seed), max(1, 2_000_000 // k)
     for start in range(0, n, step): yield 1 - 2 * rng.integers(0, 2, (min(step, n - start), k))
 
-def _pair(a, b) -> tuple:
-    a, b = _scores(a, 'scores of the first run'), _scores(b, 'scores of the second run')
+def _check_pair(a, b) -> tuple:
+    a, b = _check_scores(a, 'scores of the first run'), _check_scores(b, 'scores of the second run')
     if len(a) != len(b):
         raise ValueError(f"paired runs answer the same questions, but there are {len(a)} and {len(b)} scores")
     return a, b
@@ -129,15 +128,18 @@ def permutation_test(
     seed=0,         # of the flips
 ) -> float:         # two-sided p-value, never 0
     "How often chance alone would make a difference as large as this one."
-    a, b = _pair(a, b)
-    sums, _ = _by_document(a - b, documents)
+    a, b = _check_pair(a, b)
+    sums, _ = _sum_by_document(a - b, documents)
     sums = sums[sums != 0]
     if not len(sums): return 1.0
     seen, exact = abs(sums.sum()) - 1e-9, len(sums) <= 14
-    hits = sum(int((abs(signs @ sums) >= seen).sum()) for signs in _signs(len(sums), n_resamples, seed))
+    hits = sum(int((abs(signs @ sums) >= seen).sum()) for signs in _draw_signs(len(sums), n_resamples, seed))
     return hits / 2 ** len(sums) if exact else (hits + 1) / (n_resamples + 1)
 
 # %% ../../nbs/eval/05_statistics.ipynb #6ae05285
+def _format_p(p: float) -> str: return '< 0.001' if p < 0.001 else f'{p:.3f}'
+def _say_p(p: float) -> str: return f'p {_format_p(p)}' if p < 0.001 else f'p = {_format_p(p)}'
+
 @dataclass(frozen=True)
 class Difference:
     "How much better `a` is than `b`."
@@ -164,14 +166,10 @@ class Difference:
         head = f"{better} is better by" if self.clear else f"No clear difference, {self.a} minus {self.b} is"
         tail = f"; against {other}, " if self.clear else '; '
         corrected = f" ({self.adjusted:.3f} after Holm's correction)" if self.adjusted is not None else ''
-        return (f"{head} {_points(mean)} points, {100 * self.level:g} % interval {_points(low)} to {_points(high)}, "
-                f"{_size_text(self.n, self.documents)}{tail}{_p_text(self.p)}{corrected}")
-
-# %% ../../nbs/eval/05_statistics.ipynb #a1622635
-def _shorten(p: float) -> str: return '< 0.001' if p < 0.001 else f'{p:.3f}'
-def _p_text(p: float) -> str: return f'p {_shorten(p)}' if p < 0.001 else f'p = {_shorten(p)}'
-
-Difference.__repr__ = Difference.__str__
+        mean, low, high = map(_format_points, (mean, low, high))
+        return (f"{head} {mean} points, {100 * self.level:g} % interval {low} to {high}, "
+                f"{_describe_size(self.n, self.documents)}{tail}{_say_p(self.p)}{corrected}")
+    __repr__ = __str__
 
 # %% ../../nbs/eval/05_statistics.ipynb #090daf77
 def compare_pair(
@@ -183,9 +181,9 @@ def compare_pair(
     seed=0,          # of both
 ) -> Difference:
     "Difference of two runs, with its interval and a paired permutation test, both by document."
-    a, b = _pair(a, b)
-    sums, counts = _by_document(a - b, documents)
-    low, high = _interval(_resample(sums, counts, n_resamples, seed), level)
+    a, b = _check_pair(a, b)
+    sums, counts = _sum_by_document(a - b, documents)
+    low, high = _read_interval(_resample(sums, counts, n_resamples, seed), level)
     p, k = permutation_test(a, b, documents, n_resamples, seed), None if documents is None else len(sums)
     return Difference(float((a - b).mean()), low, high, p, len(a), k, level, *names)
 
@@ -216,8 +214,8 @@ def holm(
 class Differences(list):
     "Comparisons with one baseline."
     def _repr_markdown_(self):
-        rows = [(f'{d.a} − {d.b}', _points(d.mean), f'{_points(d.low)} to {_points(d.high)}', _shorten(d.p),
-                 _shorten(d.adjusted), _size_text(d.n, d.documents)) for d in self]
+        rows = [(f'{d.a} − {d.b}', _format_points(d.mean), f'{_format_points(d.low)} to {_format_points(d.high)}',
+                 _format_p(d.p), _format_p(d.adjusted), _describe_size(d.n, d.documents)) for d in self]
         return md_table(('difference', 'points', 'interval', 'p', 'p (Holm)', 'from'), rows, range(1, 5))
 
 def compare_runs(
@@ -242,13 +240,13 @@ class McNemar:
     p: float    # exact, two-sided
 
     def __repr__(self):
-        return f"{self.only_a:,} questions right only in A, {self.only_b:,} only in B, {_p_text(self.p)}"
+        return f"{self.only_a:,} questions right only in A, {self.only_b:,} only in B, {_say_p(self.p)}"
 
 def mcnemar(
     a, b, # 0 or 1 (or booleans) for each question
 ) -> McNemar:
     "McNemar's exact test of two runs; `ValueError` for scores that are neither 0 nor 1."
-    a, b = _pair(a, b)
+    a, b = _check_pair(a, b)
     if not {*a.tolist(), *b.tolist()} <= {0.0, 1.0}:
         raise ValueError("McNemar's test needs scores of 0 or 1: use permutation_test for others")
     only_a, only_b = int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum())
@@ -273,8 +271,8 @@ class Detectable:
     alpha: float = 0.05      # chance to find one where there is none
 
     def __repr__(self):
-        return (f"{_size_text(self.n, self.documents)} show a difference of {_points(self.difference)} points or more "
-                f"in {100 * self.power:g} of 100 cases")
+        return (f"{_describe_size(self.n, self.documents)} show a difference of "
+                f"{_format_points(self.difference)} points or more in {100 * self.power:g} of 100 cases")
 
     def documents_for(
         self,
@@ -288,14 +286,13 @@ def _detection_factor(power: float, alpha: float) -> float:
     if not (0 < power < 1 and 0 < alpha < 1): raise ValueError("power and alpha lie between 0 and 1")
     return NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(power)
 
-# %% ../../nbs/eval/05_statistics.ipynb #be906d20
 def standard_error(
     differences,    # a - b of each question
     documents=None, # document of each question
 ) -> float:
     "Standard error of the mean difference, robust to questions of one document standing together."
-    values = _scores(differences, 'differences')
-    sums, counts = _by_document(values, documents)
+    values = _check_scores(differences, 'differences')
+    sums, counts = _sum_by_document(values, documents)
     if (k := len(sums)) < 2: raise ValueError("a standard error needs two documents or more")
     return math.sqrt(k / (k - 1) * float(((sums - values.mean() * counts) ** 2).sum())) / len(values)
 
@@ -306,7 +303,7 @@ def smallest_difference(
     alpha=0.05,     # chance to find one where there is none
 ) -> Detectable:
     "What a split of this size can show, judged by two runs on it."
-    a, b = _pair(a, b)
+    a, b = _check_pair(a, b)
     found = _detection_factor(power, alpha) * standard_error(a - b, documents)
     return Detectable(found, len(a), None if documents is None else len(set(documents)), power, alpha)
 
@@ -347,7 +344,6 @@ def _make_bins(confidence, n_bins: int, scheme: str):
     else: raise ValueError(f"scheme must be 'equal-mass' or 'equal-width', not {scheme!r}")
     return [b for b in bins if len(b)]
 
-# %% ../../nbs/eval/05_statistics.ipynb #0ac343fe
 def expected_calibration_error(
     confidence,          # confidence of each answer, 0 to 1
     correct,             # was it right? booleans, or scores, 0 to 1

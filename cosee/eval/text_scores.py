@@ -38,8 +38,7 @@ _SMALL_NUMBERS = ('zero one two three four five six seven eight nine ten eleven 
                   'fifteen sixteen seventeen eighteen nineteen').split()
 _DIGITS = {word: str(number) for number, word in enumerate(_SMALL_NUMBERS)}
 
-# %% ../../nbs/eval/01_text_scores.ipynb #f0653e6b
-def _asked_units(question: str) -> list[str]:
+def _find_units(question: str) -> list[str]:
     "Words behind the first 'how many' and the first 'which' of `question`, in this order."
     units = []
     for cue in ('how many', 'which'):
@@ -54,7 +53,7 @@ def _asked_units(question: str) -> list[str]:
 def _norm_slidevqa(text: str, question='') -> str:
     text = text.lower()
     for phrase, instead in _SLIDE_PHRASES: text = text.replace(phrase, instead)
-    for unit in _asked_units(question): text = text.replace(unit, '')
+    for unit in _find_units(question): text = text.replace(unit, '')
     text = _ARTICLE.sub(' ', drop_punctuation(text))
     if text.startswith(('yes', 'no')): text = text.split()[0]
     return ' '.join(_DIGITS.get(word, word) for word in text.split())
@@ -67,20 +66,19 @@ def _norm_plain(text: str, question='') -> str:
     text = _LOOSE.sub('', _THOUSANDS.sub('', text.lower()))
     return drop_articles(text) or ' '.join(text.split())   # an answer that is an article alone stays one
 
-# %% ../../nbs/eval/01_text_scores.ipynb #5d2ced8c
 NORMAL_FORMS = dict(plain=_norm_plain, rrc=norm_rrc, dude=norm_rrc, anls_star=norm_rrc, mpdocvqa=_norm_mpdocvqa,
                     squad=_norm_squad, hotpotqa=_norm_squad, slidevqa=_norm_slidevqa)
 
 # %% ../../nbs/eval/01_text_scores.ipynb #1da334cd
-def _squad_golds(gold) -> list[str]:
+def _normalise_golds(gold) -> list[str]:
     return [g for g in map(_norm_squad, gold_texts(gold)) if g] or ['']
 
 @scorer('em', 'squad', official='SQuAD 2.0')
-def _em_squad(pred, gold, **context): return _norm_squad(answer_text(pred)) in _squad_golds(gold)
+def _em_squad(pred, gold, **context): return _norm_squad(answer_text(pred)) in _normalise_golds(gold)
 
 @scorer('f1', 'squad', official='SQuAD 2.0')
 def _f1_squad(pred, gold, **context):
-    pred, golds = _norm_squad(answer_text(pred)).split(), [g.split() for g in _squad_golds(gold)]
+    pred, golds = _norm_squad(answer_text(pred)).split(), [g.split() for g in _normalise_golds(gold)]
     return max(token_overlap(pred, g)[2] if pred and g else float(pred == g) for g in golds)
 
 # %% ../../nbs/eval/01_text_scores.ipynb #7902a0cc
@@ -138,7 +136,7 @@ def _accuracy_mpdocvqa(pred, gold, answer_type='', **context):
     return pred != 'none' and pred in map(_norm_mpdocvqa, gold_texts(gold))
 
 # %% ../../nbs/eval/01_text_scores.ipynb #e8ffd4ef
-def _nearest(distances: Iterable[tuple[int, int]], threshold: float) -> float:
+def _score_nearest(distances: Iterable[tuple[int, int]], threshold: float) -> float:
     "Best similarity of pairs (edits, length); 0 below `threshold`."
     best = 1 - min(edits / length if length else 0.0 for edits, length in distances)
     return best if best >= threshold else 0.0
@@ -154,7 +152,7 @@ def anls_rrc(
     "Similarity to the closest gold answer, as the leaderboards of the RRC count it."
     pred, golds = answer_text(pred), gold_texts(gold)
     def edits(g: str) -> int: return levenshtein()(norm_rrc(g), norm_rrc(pred))
-    return _nearest([(edits(g), max(len(g.upper()), len(pred.upper()))) for g in golds], threshold)
+    return _score_nearest([(edits(g), max(len(g.upper()), len(pred.upper()))) for g in golds], threshold)
 
 # %% ../../nbs/eval/01_text_scores.ipynb #80fb09d0
 @scorer('anls', 'mpdocvqa', official='MP-DocVQA (the authors\' framework)')
@@ -162,26 +160,25 @@ def _anls_mpdocvqa(pred, gold, threshold=0.5, answer_type='', **context):
     pred, golds = _norm_mpdocvqa(answer_text(pred)), [_norm_mpdocvqa(g) for g in gold_texts(gold)]
     if answer_type == 'not-answerable': return pred == 'none'
     if pred in ('', 'none'): return 0.0
-    return _nearest([(levenshtein()(g, pred), max(len(g), len(pred))) for g in golds], threshold)
+    return _score_nearest([(levenshtein()(g, pred), max(len(g), len(pred))) for g in golds], threshold)
 
 # %% ../../nbs/eval/01_text_scores.ipynb #66518103
 @scorer('anls_list', 'dude', 'rrc', official='DUDE (list answers)')
 def _nlsl_dude(pred, gold, threshold=0.5, **context):
-    pred, gold = _as_list(pred), gold_texts(gold) if gold else []
+    pred, gold = _list_answers(pred), gold_texts(gold) if gold else []
     if not pred and not gold: return 1.0
     gains = [[anls_rrc(p, [g], threshold) for p in pred] for g in gold]
     return sum(gains[i][j] for i, j in best_pairs(gains)) / max(len(set(gold)), len(pred))
 
-# %% ../../nbs/eval/01_text_scores.ipynb #464b918e
-def _as_list(answers) -> list[Any]:
+def _list_answers(answers) -> list[Any]:
     "A list of answers as it is, one answer as a list of one, None as an empty list."
     return list(answers) if isinstance(answers, (list, tuple)) else [] if answers is None else [answers]
 
 @scorer('anls', 'dude', official='DUDE')
 def _anls_dude(pred, gold, threshold=0.5, answer_type='', **context):
     if 'list' in answer_type: return _nlsl_dude(pred, gold, threshold)
-    first = (_as_list(pred) or [''])[0]
-    return anls_rrc(first, _as_list(gold) or [''], threshold)
+    first = (_list_answers(pred) or [''])[0]
+    return anls_rrc(first, _list_answers(gold) or [''], threshold)
 
 # %% ../../nbs/eval/01_text_scores.ipynb #a8bc464e
 @scorer('answer_page_accuracy', 'mpdocvqa', official='MP-DocVQA')
@@ -191,7 +188,7 @@ def _page_accuracy(pred, gold, **context):
 # %% ../../nbs/eval/01_text_scores.ipynb #ba635a89
 Overlap = tuple[float, float, float, float]   # (EM, precision, recall, F1)
 
-def _pages(pages, what: str) -> list[Any]:
+def _check_pages(pages, what: str) -> list[Any]:
     "Pages as they may be compared; TypeError where they are no list"
     if not isinstance(pages, (list, tuple, set, frozenset)):
         raise TypeError(f"the {what} evidence must be a list of pages, not {type(pages).__name__}")
@@ -199,15 +196,14 @@ def _pages(pages, what: str) -> list[Any]:
 
 def _evidence_slidevqa(pred, gold) -> Overlap:
     "Pages as sequences in EM, as bags in the rest"
-    pred, gold = _pages(pred, 'predicted'), _pages(gold, 'gold')
+    pred, gold = _check_pages(pred, 'predicted'), _check_pages(gold, 'gold')
     return (float(pred == gold != []), *token_overlap(pred, gold))
 
 def _evidence_hotpotqa(pred, gold) -> Overlap:
     "Pages as sets"
-    pred, gold = set(_pages(pred, 'predicted')), set(_pages(gold, 'gold'))
+    pred, gold = set(_check_pages(pred, 'predicted')), set(_check_pages(gold, 'gold'))
     return (float(pred == gold), *token_overlap(pred, gold))
 
-# %% ../../nbs/eval/01_text_scores.ipynb #5dc2f571
 @scorer('evidence_em', 'slidevqa', official='SlideVQA')
 def _evidence_em(pred, gold, **context): return _evidence_slidevqa(pred, gold)[0]
 
@@ -223,7 +219,7 @@ def _evidence_f1_sets(pred, gold, **context): return _evidence_hotpotqa(pred, go
 # %% ../../nbs/eval/01_text_scores.ipynb #b89ad3d0
 @scorer('evidence_f1', 'docscope', official='DocScope (evidence pages)')
 def _evidence_f1_docscope(pred, gold, **context):
-    pred, gold = set(_pages(pred, 'predicted')), set(_pages(gold, 'gold'))
+    pred, gold = set(_check_pages(pred, 'predicted')), set(_check_pages(gold, 'gold'))
     return float(pred == gold) if not (pred and gold) else token_overlap(pred, gold)[2]
 
 def ndcg(
@@ -247,7 +243,7 @@ def _ndcg_vidore(pred, gold, **context):
     return ndcg([str(p) for p in pred], {str(page): float(grade) for page, grade in gold.items()})
 
 # %% ../../nbs/eval/01_text_scores.ipynb #de4230cb
-def _parts(sample, what: str) -> tuple[Any, Any]:
+def _split_sample(sample, what: str) -> tuple[Any, Any]:
     "Answer and evidence pages; TypeError where they are not both there"
     try: return sample['answer'], sample['evidence_pages']
     except (KeyError, TypeError, IndexError):
@@ -263,11 +259,10 @@ def _answer_hotpotqa(pred, gold, question) -> Overlap:
     def one(g: str) -> Overlap: return float(em_hotpotqa(pred, g)), *overlap_hotpotqa(answer_text(pred), g)
     return max(map(one, gold_texts(gold)), key=lambda s: s[3])
 
-# %% ../../nbs/eval/01_text_scores.ipynb #7afa721a
 def _enter_joint(flavour: str, official: str, answer: Callable[..., Overlap], evidence: Callable[..., Overlap]):
     "Enter joint EM and joint F1, made from one scorer for answers and one for evidence"
     def both(pred, gold, question='') -> tuple[float, float]:
-        (a, pages), (b, gold_pages) = _parts(pred, 'prediction'), _parts(gold, 'gold')
+        (a, pages), (b, gold_pages) = _split_sample(pred, 'prediction'), _split_sample(gold, 'gold')
         em, p, r, _ = answer(a, b, question)
         em_pages, p_pages, r_pages, _ = evidence(pages, gold_pages)
         return em * em_pages, f_measure(p * p_pages, r * r_pages)
@@ -280,14 +275,14 @@ _enter_joint('slidevqa', 'SlideVQA', _answer_slidevqa, _evidence_slidevqa)
 _enter_joint('hotpotqa', 'HotpotQA', _answer_hotpotqa, _evidence_hotpotqa)
 
 # %% ../../nbs/eval/01_text_scores.ipynb #9f80ad74
-def _best(pred: Any, gold: Any, tolerance: Any, part: str) -> float:
+def _score_step_part(pred: Any, gold: Any, tolerance: Any, part: str) -> float:
     "A part of the score of a step; of several that are right, of the nearest"
     from cosee.screen.score import score_answer
     said = answer_text(pred)
     return max(float(score_answer(said, g, tolerance)[part]) for g in gold_texts(gold))
 
 @scorer('step', 'screens', official="CoSee's own: action, tolerance box, keys and words of a step on a screen")
-def _step(pred, gold, tolerance=10, **context): return _best(pred, gold, tolerance, 'score')
+def _step(pred, gold, tolerance=10, **context): return _score_step_part(pred, gold, tolerance, 'score')
 
 @scorer('action', 'screens', official="CoSee's own: action of a step on a screen")
-def _action(pred, gold, tolerance=10, **context): return _best(pred, gold, tolerance, 'action')
+def _action(pred, gold, tolerance=10, **context): return _score_step_part(pred, gold, tolerance, 'action')

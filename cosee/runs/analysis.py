@@ -67,7 +67,7 @@ class AccuracyCost(NamedTuple):
     seconds: float
     failed: int         # questions
 
-def _accuracy(answers: list[Answer], n_resamples: int) -> Estimate:
+def _measure_accuracy(answers: list[Answer], n_resamples: int) -> Estimate:
     "How many answers are right, with the interval by documents"
     return bootstrap([a.right for a in answers], [a.document for a in answers], n_resamples=n_resamples)
 
@@ -78,12 +78,12 @@ def accuracy_cost(
     "Measure accuracy and cost of every method at every budget."
     def measure(group: Group, rows: list[Answer]) -> AccuracyCost:
         all, n = add_costs(a.cost for a in rows), len(rows)
-        return AccuracyCost(group, _accuracy(rows, n_resamples), all.tokens / n, all.uncached / n, all.calls / n,
-                            all.seconds / n, sum(a.failed for a in rows))
+        return AccuracyCost(group, _measure_accuracy(rows, n_resamples), all.tokens / n, all.uncached / n,
+                            all.calls / n, all.seconds / n, sum(a.failed for a in rows))
     return [measure(group, rows) for group, rows in group_answers(answers).items()]
 
 # %% ../../nbs/runs/06_analysis.ipynb #05ad4f09
-def _baseline_for(group: Group, groups: Iterable[Group], name: str) -> Optional[Group]:
+def _choose_baseline(group: Group, groups: Iterable[Group], name: str) -> Optional[Group]:
     "The baseline of this name at the same budget, or at the largest one below, or at all; None where there is none"
     own = sorted((g for g in groups if g.model == group.model and g.method == name),
                  key=lambda g: budget_size(g.budget))
@@ -92,13 +92,13 @@ def _baseline_for(group: Group, groups: Iterable[Group], name: str) -> Optional[
     alike = [g for g in below if g.budget.split(' ')[1:] == group.budget.split(' ')[1:]]
     return (same or alike[-1:] or below[-1:] or own[:1] or [None])[0]
 
-def _baselines_for(group: Group, groups: Mapping[Group, list[Answer]]) -> list[Group]:
+def _choose_baselines(group: Group, groups: Mapping[Group, list[Answer]]) -> list[Group]:
     "The baselines of a method; of a baseline those that come before it, of a bound none"
     role, own = groups[group][0].role, [g for g, rows in groups.items() if rows[0].role == 'baseline']
     names = list(dict.fromkeys(g.method for g in own if g.model == group.model))
     if role == 'bound': return []
     if role == 'baseline': names = names[:names.index(group.method)]
-    return [found for name in names if (found := _baseline_for(group, own, name))]
+    return [found for name in names if (found := _choose_baseline(group, own, name))]
 
 # %% ../../nbs/runs/06_analysis.ipynb #588efa17
 class Comparison(NamedTuple):
@@ -122,7 +122,6 @@ def _compare(one: tuple[Group, list[Answer]], other: tuple[Group, list[Answer]],
     spent, base = (add_costs(x.cost for x in side).tokens for side in zip(*pairs, strict=True))
     return Comparison(one[0], other[0], part, found, power, spent / base if base else math.inf)
 
-# %% ../../nbs/runs/06_analysis.ipynb #ecc96995
 def _correct(rows: list[Comparison]) -> list[Comparison]:
     "Comparisons with the p-values of each model corrected together"
     out = list[Comparison](rows)
@@ -143,11 +142,11 @@ def paired_comparison(
         groups = group_answers(own)
         for group, rows in groups.items():
             found += [_compare((group, rows), (b, groups[b]), name, n_resamples)
-                      for b in _baselines_for(group, groups)]
+                      for b in _choose_baselines(group, groups)]
     return _correct([c for c in found if c])
 
 # %% ../../nbs/runs/06_analysis.ipynb #d630f007
-def _difference_text(c: Comparison) -> str:
+def _describe_difference(c: Comparison) -> str:
     "A difference in words"
     p = c.found.adjusted if c.found.adjusted is not None else c.found.p
     where = '' if c.part == 'all' else f' on {c.part}'
@@ -155,7 +154,7 @@ def _difference_text(c: Comparison) -> str:
             f'{100 * c.found.mean:+.1f} points ({100 * c.found.low:+.1f} to {100 * c.found.high:+.1f}), '
             f'p {"< 0.001" if p < .001 else f"= {p:.3f}"} after Holm\'s correction')
 
-def _power_text(rows: list[Comparison]) -> str:
+def _describe_power(rows: list[Comparison]) -> str:
     "What comparisons could have seen"
     known = sorted(100 * c.power.difference for c in rows if c.power and c.power.difference)
     if not known: return ''
@@ -172,24 +171,24 @@ def summarize_comparisons(
         own = [c for c in rows if c.group.model == model]
         better, worse = ([c for c in own if c.found.clear and (c.found.mean > 0) is up] for up in (True, False))
         out.append(f'{model}: of {counted(len(own), "comparison")} at equal budget {len(better)} are clearly better '
-                   f'and {len(worse)} clearly worse than the baseline{_power_text(own)}.')
-        out += map(_difference_text, [*better, *worse])
+                   f'and {len(worse)} clearly worse than the baseline{_describe_power(own)}.')
+        out += map(_describe_difference, [*better, *worse])
     return out
 
 # %% ../../nbs/runs/06_analysis.ipynb #8ec4dc34
 _LENGTHS = ((1, '1 page'), (5, '2 to 5 pages'), (20, '6 to 20 pages'))
 
-def _length(a: Answer) -> str:
+def _name_length(a: Answer) -> str:
     "How long a document is"
     return '?' if not a.pages else next((name for most, name in _LENGTHS if a.pages <= most), 'more than 20 pages')
 
-def _evidence(a: Answer) -> str:
+def _name_evidence(a: Answer) -> str:
     "On how many pages the answer stands"
     return ('not said', 'one page')[a.evidence_pages] if a.evidence_pages < 2 else 'several pages'
 
 PARTS: dict[str, Callable[[Answer], str]] = {
-    'class': lambda a: a.kind, 'length': _length, 'asked for': lambda a: a.answer_kind, 'evidence': _evidence,
-    'answerable': lambda a: 'answerable' if a.answerable else 'not answerable'}
+    'class': lambda a: a.kind, 'length': _name_length, 'asked for': lambda a: a.answer_kind,
+    'evidence': _name_evidence, 'answerable': lambda a: 'answerable' if a.answerable else 'not answerable'}
 
 class PartAccuracy(NamedTuple):
     "What a method gets right of some of the questions."
@@ -207,7 +206,7 @@ def accuracy_by_part(
     for name, part in PARTS.items():
         if len({part(a) for a in answers}) < 2: continue
         for group, rows in group_answers(answers).items():
-            out += [PartAccuracy(group, name, p, _accuracy(some, n_resamples))
+            out += [PartAccuracy(group, name, p, _measure_accuracy(some, n_resamples))
                     for p, some in sorted(group_by(rows, part).items())]
     return out
 
@@ -220,7 +219,7 @@ class Flow(NamedTuple):
     kept: int      # right at first and in the end
     spoiled: int   # right at first, wrong in the end
 
-def _fate(a: Answer) -> str:
+def _judge_fate(a: Answer) -> str:
     "What became of the first answer to one question: a field of `Flow`"
     first = a.said[0]
     if first.right: return 'kept' if a.right else 'spoiled'
@@ -240,30 +239,32 @@ class Herding(NamedTuple):
     noted: int                       # of these, said by the first note before
 
 # %% ../../nbs/runs/06_analysis.ipynb #8261d4a5
-def _share(flags: list[bool], documents: list[str], n_resamples: int) -> Optional[Estimate]:
+def _estimate_share(flags: list[bool], documents: list[str], n_resamples: int) -> Optional[Estimate]:
     "A share with its interval; None of nothing"
     return bootstrap(flags, documents, n_resamples=n_resamples) if flags else None
 
-def _fate_share(answers: list[Answer], right: bool, fate: str, n_resamples: int) -> Optional[Estimate]:
+def _estimate_fate(answers: list[Answer], right: bool, fate: str, n_resamples: int) -> Optional[Estimate]:
     "The share of first answers, right or wrong, that came to a fate"
     own = [a for a in answers if a.said[0].right is right]
-    return _share([_fate(a) == fate for a in own], [a.document for a in own], n_resamples)
+    return _estimate_share([_judge_fate(a) == fate for a in own], [a.document for a in own], n_resamples)
 
-def _follow_share(answers: list[Answer], right: bool, n_resamples: int) -> Optional[Estimate]:
+def _estimate_following(answers: list[Answer], right: bool, n_resamples: int) -> Optional[Estimate]:
     "The share of later answers of other agents that repeat the first one, which was right or wrong"
     later = [(s, a) for a in answers if a.said[0].right is right for s in a.said[1:] if s.agent != a.said[0].agent]
-    return _share([answer_key(s.answer) == answer_key(a.said[0].answer) for s, a in later],
+    return _estimate_share([answer_key(s.answer) == answer_key(a.said[0].answer) for s, a in later],
                   [a.document for _, a in later], n_resamples)
 
 def _measure_herding(group: Group, answers: list[Answer], n: int) -> Optional[Herding]:
     "How first answers fared with one method; None where no question had two answers"
     several, boards = [a for a in answers if len(a.said) > 1 and not a.failed], [a for a in answers if a.noted]
     if not several: return None
-    fates, wrong = [_fate(a) for a in several], [a for a in boards if not a.right]
+    fates, wrong = [_judge_fate(a) for a in several], [a for a in boards if not a.right]
     return Herding(group, Flow(*(fates.count(name) for name in Flow._fields)),
-                   rescue=_fate_share(several, False, 'rescued', n), herd=_fate_share(several, False, 'herded', n),
-                   spoiled=_fate_share(several, True, 'spoiled', n),
-                   follow_wrong=_follow_share(several, False, n), follow_right=_follow_share(several, True, n),
+                   rescue=_estimate_fate(several, False, 'rescued', n),
+                   herd=_estimate_fate(several, False, 'herded', n),
+                   spoiled=_estimate_fate(several, True, 'spoiled', n),
+                   follow_wrong=_estimate_following(several, False, n),
+                   follow_right=_estimate_following(several, True, n),
                    wrong=len(wrong), noted=sum(quotes(a.noted, a.answer) for a in wrong))
 
 def herding(
@@ -282,7 +283,7 @@ class Discrimination(NamedTuple):
     high: float  # other end
     answers: int # that have the sign
 
-def _discrimination(values: list[Optional[float]], answers: list[Answer], n: int) -> Optional[Discrimination]:
+def _measure_discrimination(values: list[Optional[float]], answers: list[Answer], n: int) -> Optional[Discrimination]:
     "How well a sign of each answer, 0 to 1, tells right from wrong; None where no answer has it"
     known = [(min(1., max(0., v)), a) for v, a in zip(values, answers, strict=True) if v is not None]
     if not known: return None
@@ -290,7 +291,6 @@ def _discrimination(values: list[Optional[float]], answers: list[Answer], n: int
     ends = bootstrap_of(partial(area_under_roc, signs, right), [a.document for _, a in known], n_resamples=n)
     return Discrimination(area_under_roc(signs, right), *ends, len(known))
 
-# %% ../../nbs/runs/06_analysis.ipynb #d4e7f7d2
 CONFIDENT = .9   # a confidence from which a reader believes
 
 class Calibration(NamedTuple):
@@ -305,20 +305,20 @@ class Calibration(NamedTuple):
     abstains: Optional[Estimate]     # of questions without an answer: says so; None where there are none
     gives_up: Optional[Estimate]     # of questions with an answer: says that there is none
 
-def _abstains(answers: list[Answer], n_resamples: int) -> Optional[Estimate]:
-    return _share([a.abstained for a in answers], [a.document for a in answers], n_resamples)
+def _estimate_abstention(answers: list[Answer], n_resamples: int) -> Optional[Estimate]:
+    return _estimate_share([a.abstained for a in answers], [a.document for a in answers], n_resamples)
 
 def _calibrate(group: Group, answers: list[Answer], n: int) -> Calibration:
     "Whether the answers of one method can be believed"
     known, wrong = [a for a in answers if a.confidence is not None], [a for a in answers if not a.right]
     values, right = [min(1., max(0., a.confidence or 0)) for a in known], [a.right for a in known]
-    return Calibration(group, _discrimination([a.confidence for a in answers], answers, n),
-                       _discrimination([a.agreement for a in answers], answers, n),
+    return Calibration(group, _measure_discrimination([a.confidence for a in answers], answers, n),
+                       _measure_discrimination([a.agreement for a in answers], answers, n),
                        error=expected_calibration_error(values, right) if known else math.nan,
                        bins=reliability(values, right) if known else [], wrong=len(wrong),
                        confident_and_wrong=sum((a.confidence or 0) >= CONFIDENT for a in wrong),
-                       abstains=_abstains([a for a in answers if not a.answerable], n),
-                       gives_up=_abstains([a for a in answers if a.answerable], n))
+                       abstains=_estimate_abstention([a for a in answers if not a.answerable], n),
+                       gives_up=_estimate_abstention([a for a in answers if a.answerable], n))
 
 def calibration(
     answers: Iterable[Answer],
@@ -371,7 +371,7 @@ class Table(NamedTuple):
     def to_dict(self) -> dict[str, Any]: return dict(title=self.title, columns=list(self.columns), rows=self.rows)
     def _repr_markdown_(self): return f'**{md_line(self.title)}**\n\n{self.markdown()}'
 
-def _value(x: Any) -> Value:
+def _round_value(x: Any) -> Value:
     "A value as it is published"
     if isinstance(x, bool): return int(x)
     if isinstance(x, float): return round(x, 4) if math.isfinite(x) else None
@@ -383,23 +383,23 @@ def make_table(
     rows: Iterable[Iterable[Any]]
 ) -> Table:
     "Make a table of values that can be published."
-    return Table(title, columns, [[_value(v) for v in row] for row in rows])
+    return Table(title, columns, [[_round_value(v) for v in row] for row in rows])
 
 # %% ../../nbs/runs/06_analysis.ipynb #83c4dcca
 _WHO = dict(model='{}', method='{}', budget='{}')
 _FROM = dict(questions='{:,}', documents='{:,}')
 _ENDS = dict(low='{:.1%}', high='{:.1%}')
 
-def _interval(e: Optional[Estimate]) -> list[Any]: return [None] * 3 if e is None else [e.mean, e.low, e.high]
+def _list_interval(e: Optional[Estimate]) -> list[Any]: return [None] * 3 if e is None else [e.mean, e.low, e.high]
 
-def _accuracy_cost_table(rows: list[AccuracyCost]) -> Table:
+def _tabulate_accuracy_cost(rows: list[AccuracyCost]) -> Table:
     columns = {**_WHO, **_FROM, 'accuracy': '{:.1%}', **_ENDS, 'tokens': '{:,.0f}', 'uncached': '{:,.0f}',
                'calls': '{:.1f}', 'seconds': '{:.2f}', 'failed': '{:,}'}
     return make_table('Accuracy and cost of a question', columns, (
-        [*w.group, w.accuracy.n, w.accuracy.documents, *_interval(w.accuracy), w.tokens, w.uncached, w.calls,
+        [*w.group, w.accuracy.n, w.accuracy.documents, *_list_interval(w.accuracy), w.tokens, w.uncached, w.calls,
          w.seconds, w.failed] for w in rows))
 
-def _comparison_table(rows: list[Comparison], title: str) -> Table:
+def _tabulate_comparisons(rows: list[Comparison], title: str) -> Table:
     columns = {**_WHO, 'questions about': '{}', 'against': '{}', 'at': '{}', **_FROM, 'difference': '{:+.1%}', **_ENDS,
                'p': '{:.4f}', 'p (Holm)': '{:.4f}', 'could have seen': '{:.1%}', 'times the tokens': '{:.2f}'}
     return make_table(title, columns, (
@@ -407,23 +407,22 @@ def _comparison_table(rows: list[Comparison], title: str) -> Table:
          c.found.low, c.found.high, c.found.p, c.found.adjusted, c.power.difference if c.power else None, c.extra]
         for c in rows))
 
-def _part_table(rows: list[PartAccuracy]) -> Table:
+def _tabulate_parts(rows: list[PartAccuracy]) -> Table:
     columns = {**_WHO, 'by': '{}', 'part': '{}', **_FROM, 'accuracy': '{:.1%}', **_ENDS}
     return make_table('Accuracy by what is asked', columns, (
-        [*p.group, p.by, p.part, p.accuracy.n, p.accuracy.documents, *_interval(p.accuracy)] for p in rows))
+        [*p.group, p.by, p.part, p.accuracy.n, p.accuracy.documents, *_list_interval(p.accuracy)] for p in rows))
 
-# %% ../../nbs/runs/06_analysis.ipynb #24aeb1db
-def _herding_table(rows: list[Herding]) -> Table:
+def _tabulate_herding(rows: list[Herding]) -> Table:
     shares = ('rescued', 'herded', 'spoiled', 'follow a wrong one', 'follow a right one')
     columns = {**_WHO, 'first wrong': '{:,}', 'first right': '{:,}',
                **{c: '{:.1%}' for s in shares for c in (s, f'{s}, low', f'{s}, high')},
                'wrong with a Board': '{:,}', 'said by the first note': '{:,}'}
     def row(h: Herding) -> list[Any]:
-        found = [_interval(e) for e in (h.rescue, h.herd, h.spoiled, h.follow_wrong, h.follow_right)]
+        found = [_list_interval(e) for e in (h.rescue, h.herd, h.spoiled, h.follow_wrong, h.follow_right)]
         return [*h.group, sum(h.flow[:3]), sum(h.flow[3:]), *(v for ends in found for v in ends), h.wrong, h.noted]
     return make_table('What became of first answers', columns, map(row, rows))
 
-def _calibration_table(rows: list[Calibration]) -> Table:
+def _tabulate_calibration(rows: list[Calibration]) -> Table:
     signs = ('confidence', 'agreement')
     columns = {**_WHO, **{c: '{:.2f}' for s in signs for c in (f'{s} area', f'{s}, low', f'{s}, high')},
                'calibration error': '{:.3f}', 'wrong': '{:,}', 'wrong and sure': '{:,}', 'share of wrong': '{:.1%}',
@@ -432,21 +431,21 @@ def _calibration_table(rows: list[Calibration]) -> Table:
     def row(t: Calibration) -> list[Any]:
         share = t.confident_and_wrong / t.wrong if t.wrong else None
         return [*t.group, *area(t.confidence), *area(t.agreement), t.error, t.wrong, t.confident_and_wrong, share,
-                *_interval(t.abstains), t.gives_up.mean if t.gives_up else None]
+                *_list_interval(t.abstains), t.gives_up.mean if t.gives_up else None]
     return make_table('Calibration', columns, map(row, rows))
 
-def _bins_table(rows: list[Calibration]) -> Table:
+def _tabulate_bins(rows: list[Calibration]) -> Table:
     columns = {**_WHO, 'confidence': '{:.1%}', 'right': '{:.1%}', 'answers': '{:,}'}
     return make_table('Stated confidence, and how much is right', columns,
                       ([*t.group, *b] for t in rows for b in t.bins))
 
-def _agents_table(rows: list[AgentUsage]) -> Table:
+def _tabulate_agents(rows: list[AgentUsage]) -> Table:
     columns = {**_WHO, 'role': '{}', 'calls': '{:.2f}', 'tokens': '{:,.0f}', 'uncached': '{:,.0f}',
                'seconds': '{:.2f}'}
     return make_table('Cost of each agent for a question', columns, (
         [*s.group, role, *(v / s.questions for v in cost)] for s in rows for role, cost in s.roles.items()))
 
-def _turns_table(rows: list[AgentUsage]) -> Table:
+def _tabulate_turns(rows: list[AgentUsage]) -> Table:
     columns = {**_WHO, 'turns': '{:,}', 'invalid': '{:.1%}', 'wasted': '{:.1%}'}
     return make_table('Turns of no use', columns, (
         [*s.group, s.turns.all, s.turns.invalid / s.turns.all, s.turns.wasted / s.turns.all]
@@ -482,12 +481,13 @@ class Analysis:
 
     def tables(self) -> dict[str, Table]:
         "Make every table that has a row, by name."
-        found = dict(accuracy_cost=_accuracy_cost_table(self.accuracy_cost),
-                     comparisons=_comparison_table(self.comparisons, 'Against the same tokens'),
-                     class_comparisons=_comparison_table(self.class_comparisons, 'Against the same tokens, by class'),
-                     parts=_part_table(self.parts), herding=_herding_table(self.herding),
-                     calibration=_calibration_table(self.calibration), bins=_bins_table(self.calibration),
-                     agents=_agents_table(self.usage), turns=_turns_table(self.usage))
+        found = dict(accuracy_cost=_tabulate_accuracy_cost(self.accuracy_cost),
+                     comparisons=_tabulate_comparisons(self.comparisons, 'Against the same tokens'),
+                     class_comparisons=_tabulate_comparisons(self.class_comparisons,
+                                                             'Against the same tokens, by class'),
+                     parts=_tabulate_parts(self.parts), herding=_tabulate_herding(self.herding),
+                     calibration=_tabulate_calibration(self.calibration), bins=_tabulate_bins(self.calibration),
+                     agents=_tabulate_agents(self.usage), turns=_tabulate_turns(self.usage))
         return {name: table for name, table in found.items() if table.rows}
 
     def to_json(self) -> str:

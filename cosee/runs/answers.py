@@ -43,12 +43,12 @@ class Condition(NamedTuple):
     budget: str  # such as '3x', three direct calls; '3x uncached', '4000', '1 call', or 'free'
     role: Role = 'method'
 
-def _without_budget(name: str, calls: float) -> str:
+def _strip_budget(name: str, calls: float) -> str:
     "A name without the budget that it ends with"
     found = re.fullmatch(r'(.+?)[ _@-]?(\d+(?:\.\d+)?)x?(?:[ _-]uncached)?', name)
     return found[1] if found and float(found[2]) == calls else name
 
-def _budget_name(budget: Mapping[str, Any], type: str) -> str:
+def _name_budget(budget: Mapping[str, Any], type: str) -> str:
     "What a budget is called"
     limit = f"{budget['calls']:g}x" if budget.get('calls') else str(budget.get('max_tokens') or '')
     counted = budget.get('count') or 'total'
@@ -65,7 +65,7 @@ def read_condition(
     type = str(fields.get('type') or name)
     plain = type in BASELINES and not fields.get('quorum')
     role: Role = 'bound' if fields.get('focus') == 'oracle' else 'baseline' if plain else 'method'
-    return name, Condition(_without_budget(name, budget.get('calls') or 0), _budget_name(budget, type), role)
+    return name, Condition(_strip_budget(name, budget.get('calls') or 0), _name_budget(budget, type), role)
 
 # %% ../../nbs/runs/05_answers.ipynb #a7951058
 def label_methods(
@@ -91,20 +91,20 @@ class Proposal(NamedTuple):
     answer: str
     right: Optional[bool] = None  # None until it is scored
 
-def _as_fields(found: Any) -> dict[str, Any]: return found if isinstance(found, dict) else {}
+def _take_fields(found: Any) -> dict[str, Any]: return found if isinstance(found, dict) else {}
 
-def _account(record: Record) -> dict[str, Any]:
+def _read_account(record: Record) -> dict[str, Any]:
     "What a method wrote down of how it came to its answer, if it did"
-    return _as_fields((record.get('meta') or {}).get('did'))
+    return _take_fields((record.get('meta') or {}).get('did'))
 
 def _to_proposals(found: Any) -> list[Proposal]:
     rows = [r for r in found if isinstance(r, dict)] if isinstance(found, list) else []
     return [Proposal(str(r.get('agent') or '?'), str(r['answer'])) for r in rows if r.get('answer')]
 
-def _proposals(record: Record) -> list[Proposal]:
+def _list_proposals(record: Record) -> list[Proposal]:
     "The answers that were given on the way, the first one first; none where nothing is known of it"
-    trace, did = record.get('trace') or {}, _account(record)
-    gate = _as_fields(did.get('cascade') or did.get('gate'))   # 'gate' in older records
+    trace, did = record.get('trace') or {}, _read_account(record)
+    gate = _take_fields(did.get('cascade') or did.get('gate'))   # 'gate' in older records
     steps = [dict(gate[k], agent='gate') for k in ('first', 'second') if isinstance(gate.get(k), dict)]
     calls = [*(trace.get('before') or []), *(trace.get('calls') or [])]
     spoken = [dict(c, answer=read_answer(str(c.get('text') or ''))['answer'])
@@ -114,7 +114,7 @@ def _proposals(record: Record) -> list[Proposal]:
         _to_proposals(steps) + _to_proposals(did.get('first')))
 
 # %% ../../nbs/runs/05_answers.ipynb #516daef8
-def _first_note(record: Record) -> str:
+def _read_first_note(record: Record) -> str:
     "What the first note on the Board says, '' without a Board"
     cells = (record.get('board') or {}).get('cells') or []
     return str(cells[0].get('content') or '') if cells else ''
@@ -127,16 +127,16 @@ def quotes(
     return bool(letters_of(answer)) and letters_of(answer) in letters_of(text)
 
 # %% ../../nbs/runs/05_answers.ipynb #bd49fdea
-def _last_answers(record: Record, said: list[Proposal]) -> list[str]:
+def _list_last_answers(record: Record, said: list[Proposal]) -> list[str]:
     "The last answer of each agent; all answers where there is one agent"
-    votes = _to_proposals(_account(record).get('votes'))
+    votes = _to_proposals(_read_account(record).get('votes'))
     if votes: return [v.answer for v in votes]
     last = {s.agent: s.answer for s in said if s.agent != 'gate'}
     return list(last.values()) if len(last) > 1 else [s.answer for s in said]
 
-def _agreement(record: Record, said: list[Proposal]) -> Optional[float]:
+def _measure_agreement(record: Record, said: list[Proposal]) -> Optional[float]:
     "Which share of the answers is the one that was given, 0-1; None for fewer than two"
-    words = list(map(answer_key, _last_answers(record, said)))
+    words = list(map(answer_key, _list_last_answers(record, said)))
     return words.count(answer_key(record.get('answer') or '')) / len(words) if len(words) > 1 else None
 
 # %% ../../nbs/runs/05_answers.ipynb #298f547c
@@ -146,16 +146,16 @@ class Turns(NamedTuple):
     invalid: int
     wasted: int
 
-def _useful_notes(record: Record) -> set[Any]:
+def _find_useful_notes(record: Record) -> set[Any]:
     "Ids of the notes that were of use"
     cells = (record.get('board') or {}).get('cells') or []
     proof = {e.get('cell') for e in record.get('evidence') or []}
     proposed = [c.get('id') for c in cells if 'hypothesis' in (c.get('tags') or [])]
     return proof.union(proposed, *(c.get('refs') or [] for c in cells))
 
-def _turns(record: Record) -> Turns:
+def _count_turns(record: Record) -> Turns:
     "The turns of a team; zeros without a trace"
-    events, useful = (record.get('trace') or {}).get('events') or [], _useful_notes(record)
+    events, useful = (record.get('trace') or {}).get('events') or [], _find_useful_notes(record)
     cells = [e.get('cell') for e in events]
     return Turns(len(events), sum(not c for c in cells), sum(c not in useful for c in cells))
 
@@ -167,7 +167,7 @@ class Cost(NamedTuple):
     uncached: int  # without those of a prompt that were not computed again
     seconds: float # of computing
 
-def _cost(usage: Mapping[str, Any], seconds: Optional[float] = None) -> Cost:
+def _read_cost(usage: Mapping[str, Any], seconds: Optional[float] = None) -> Cost:
     "The cost of a usage; `seconds` where they are known better"
     total, cached = usage.get('total_tokens') or 0, usage.get('cached_tokens') or 0
     spent = usage.get('seconds') or 0. if seconds is None else seconds
@@ -187,7 +187,9 @@ def cost_by_agent(
     "Add up what each agent spent."
     entries = ((record.get('trace') or {}).get('ledger') or {}).get('entries') or []
     by: dict[str, list[Cost]] = {}
-    for e in entries: by.setdefault(one_line(str(e.get('agent') or '?'), 40), []).append(_cost(e.get('usage') or {}))
+    for e in entries:
+        agent = one_line(str(e.get('agent') or '?'), 40)
+        by.setdefault(agent, []).append(_read_cost(e.get('usage') or {}))
     return {agent: add_costs(costs) for agent, costs in by.items()}
 
 # %% ../../nbs/runs/05_answers.ipynb #aa9e2e65
@@ -220,7 +222,6 @@ class Answer(NamedTuple):
     gold: tuple[str, ...]
     record: Record              # without its trace and its Board
 
-# %% ../../nbs/runs/05_answers.ipynb #212dcd65
 def choose_metrics(
     runs: list[Run],                        # the first one says what is measured
     asked: Optional[Iterable[str]] = None   # such as ['anls=mpdocvqa']; None: as the run was configured
@@ -246,12 +247,12 @@ def _judge(record: Record, said: list[Proposal], metric: str, flavour: str) -> t
     return score, [s._replace(right=scores[s.answer] >= RIGHT) for s in said]
 
 # %% ../../nbs/runs/05_answers.ipynb #9422fb33
-def _answer_kind(meta: Mapping[str, Any]) -> str:
+def _name_answer_kind(meta: Mapping[str, Any]) -> str:
     "What is asked for, as the data set calls it"
     said = next((meta[k] for k in ('answer_type', 'answer_format', 'field', 'reasoning_type') if meta.get(k)), 'any')
     return one_line(str(said[0] if isinstance(said, list) else said), 40)
 
-def _question_fields(record: Record, data: str) -> dict[str, Any]:
+def _read_question(record: Record, data: str) -> dict[str, Any]:
     "The fields of a row that all methods share"
     meta, gold = record.get('meta') or {}, [str(g) for g in record.get('gold') or []]
     known = meta.get('answerable')
@@ -259,21 +260,20 @@ def _question_fields(record: Record, data: str) -> dict[str, Any]:
                 document=str(record.get('doc') or record['sample']), sample=str(record['sample']), gold=tuple(gold),
                 answerable=known if isinstance(known, bool) else not all(map(means_none, gold)),
                 pages=int(meta.get('n_pages') or len((record.get('trace') or {}).get('pages') or [])),
-                answer_kind=_answer_kind(meta), evidence_pages=len(set(meta.get('evidence_pages') or [])))
+                answer_kind=_name_answer_kind(meta), evidence_pages=len(set(meta.get('evidence_pages') or [])))
 
 def _to_answer(record: Record, model: str, condition: Condition, label: str, data: str, metric: str,
                flavour: str) -> Answer:
     "A record as a row"
-    said, answer, failed = _proposals(record), record.get('answer') or '', record['status'] != 'ok'
+    said, answer, failed = _list_proposals(record), record.get('answer') or '', record['status'] != 'ok'
     score, judged = _judge(record, said, metric, flavour)
-    return Answer(model=model, **condition._asdict(), label=label, **_question_fields(record, data), score=score,
+    return Answer(model=model, **condition._asdict(), label=label, **_read_question(record, data), score=score,
                   right=score >= RIGHT, failed=failed, answer=answer, confidence=record.get('confidence'),
                   abstained=means_none(answer) and not failed,
-                  cost=_cost(record.get('usage') or {}, (record.get('times') or {}).get('seconds')),
-                  turns=_turns(record), said=tuple(judged), agreement=_agreement(record, said),
-                  noted=_first_note(record), roles=cost_by_agent(record), record=slim(record))
+                  cost=_read_cost(record.get('usage') or {}, (record.get('times') or {}).get('seconds')),
+                  turns=_count_turns(record), said=tuple(judged), agreement=_measure_agreement(record, said),
+                  noted=_read_first_note(record), roles=cost_by_agent(record), record=slim(record))
 
-# %% ../../nbs/runs/05_answers.ipynb #69feaea5
 def _read_run(run: Run, labels: dict[str, str], metric: str, flavour: str) -> Iterator[Answer]:
     "The answers of a run to questions that have a gold answer"
     config = run.about.get('config') or {}

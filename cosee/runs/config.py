@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MADE', 'USUAL', 'DATASET_METRICS', 'DataConfig', 'ClientConfig', 'BudgetConfig', 'budget_of', 'RunConfig', 'data_of',
-           'make_config', 'load_plugins', 'read_config', 'metrics_of']
+           'load_plugins', 'make_config', 'read_config', 'metrics_of']
 
 # %% ../../nbs/runs/02_config.ipynb #a77cd1a8
 import math, re, sys
@@ -37,7 +37,6 @@ class DataConfig(_Strict):
     errors: Literal['raise', 'skip'] = 'skip' # what to do about samples that cannot be read
     options: dict[str, Any] = {}              # what the loader takes besides
 
-# %% ../../nbs/runs/02_config.ipynb #189c227d
 class ClientConfig(_Strict):
     "Which model."
     type: str = 'ocr'   # name in `CLIENTS`, or the id of a backend
@@ -53,7 +52,7 @@ class BudgetConfig(_Strict):
     def _serialize(self, to_dict):   # as it was written before there were calls: runs of that time go on
         return {k: v for k, v in to_dict(self).items() if k != 'calls' or v is not None}
     @model_validator(mode='after')
-    def _one(self):
+    def _check_one_limit(self):
         if self.max_tokens and self.calls: raise ValueError('max_tokens and calls say the same twice; name one')
         return self
 
@@ -61,7 +60,6 @@ class BudgetConfig(_Strict):
 USUAL: dict[str, dict[str, Any]] = dict(   # data set -> fields where nobody names them and they differ
     screens=dict(client=ClientConfig(type='screen-ocr'), methods=['screen']))
 
-# %% ../../nbs/runs/02_config.ipynb #75975317
 def budget_of(
     config: 'RunConfig', # the run
     method: Method       # one of its methods
@@ -70,10 +68,10 @@ def budget_of(
     own = getattr(method, 'budget', None)   # a method of one's own may know nothing of budgets
     return config.budget if own is None else BudgetConfig(**own)
 
-def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
+def _drop_field(fields: dict[str, Any], name: str) -> dict[str, Any]:
     return {k: v for k, v in fields.items() if k != name}
 
-def _within(name: str) -> str:
+def _check_name(name: str) -> str:
     "A name of a folder; raises ValueError for one that leads out of the folder in which it is made"
     climbs = '..' in re.split(r'[\\/]', name) or re.match(r'[A-Za-z]:|[\\/~]', name)
     if climbs or not name.strip() or not name.isprintable(): raise ValueError('a name stays within its folder')
@@ -82,7 +80,7 @@ def _within(name: str) -> str:
 # %% ../../nbs/runs/02_config.ipynb #914a6cff
 class RunConfig(_Strict):
     "Everything that the results of a run depend on."
-    name: Annotated[str, AfterValidator(_within)] = 'run' # of its folder, where none is named
+    name: Annotated[str, AfterValidator(_check_name)] = 'run' # of its folder, where none is named
     dataset: DataConfig = DataConfig()         # what is asked
     client: ClientConfig = ClientConfig()      # who is asked
     methods: list[Union[str, dict[str, Any]]] = Field(default=['direct', 'cosee_base'], min_length=1)   # and how
@@ -94,21 +92,22 @@ class RunConfig(_Strict):
     plugins: list[str] = []                    # modules of your own that register methods and clients
 
     @model_validator(mode='after')
-    def _usual(self):
+    def _fill_usual(self):
         for name, value in USUAL.get(self.dataset.name, {}).items():
             if name not in self.model_fields_set: setattr(self, name, deepcopy(value))
         return self
     @field_validator('dataset', mode='before')
     @classmethod
-    def _dataset(cls, v): return {'name': v} if isinstance(v, str) else v
+    def _read_dataset(cls, v): return {'name': v} if isinstance(v, str) else v
     @field_validator('client', mode='before')
     @classmethod
-    def _client(cls, v):
-        if isinstance(v, dict) and 'kind' in v and 'type' not in v: return {'type': v['kind'], **_without(v, 'kind')}
+    def _read_client(cls, v):
+        if isinstance(v, dict) and 'kind' in v and 'type' not in v:
+            return {'type': v['kind'], **_drop_field(v, 'kind')}
         return {'type': v} if isinstance(v, str) else v
 
 # %% ../../nbs/runs/02_config.ipynb #bf8b69a6
-def _fault(e: Mapping[str, Any]) -> str:
+def _describe_fault(e: Mapping[str, Any]) -> str:
     "One line about one field"
     where, got = '.'.join(map(str, e['loc'])) or 'the configuration', e.get('input')
     if e['type'] == 'extra_forbidden':
@@ -133,14 +132,14 @@ def _check_methods(config: RunConfig):
             names.append((method := make_method(entry)).name)
             budget_of(config, method)
             _check_votes(method, i, config.gen)
-        except ValidationError as e: raise ConfigError(f'field methods.{i}.budget.{_fault(e.errors()[0])}') from None
+        except ValidationError as e:
+            raise ConfigError(f'field methods.{i}.budget.{_describe_fault(e.errors()[0])}') from None
         except SettingError as e: raise ConfigError(f'field methods.{i}.{e.setting}: {e}') from None
         except ConfigError: raise
         except (ValueError, TypeError) as e: raise ConfigError(f'field methods.{i}: {e}') from None
     twice = [n for n in names if names.count(n) > 1]
     if twice: raise ConfigError(f'field methods: two methods are called {twice[0]!r}; give one a name of its own')
 
-# %% ../../nbs/runs/02_config.ipynb #ffdb5768
 def _check_numbers(x: Any, where: str = ''):
     "ConfigError for a number that is none, or has no end: neither can be recorded"
     if isinstance(x, float) and not math.isfinite(x): raise ConfigError(f'field {where}: {x} is no finite number')
@@ -175,29 +174,8 @@ def data_of(
     "Which questions a run was asked; raises ConfigError where that cannot be read."
     found = about.get('config')
     try: return DataConfig(**(found if isinstance(found, dict) else {})['dataset'])
-    except ValidationError as e: raise ConfigError(f'{where}: dataset: {_fault(e.errors()[0])}') from None
+    except ValidationError as e: raise ConfigError(f'{where}: dataset: {_describe_fault(e.errors()[0])}') from None
     except (KeyError, TypeError): raise ConfigError(f'{where}: says no data set') from None
-
-# %% ../../nbs/runs/02_config.ipynb #2c46126f
-def make_config(
-    data: Optional[dict[str, Any]] = None, # fields; the rest keeps its default
-    where: str = 'configuration', # file, for errors
-    plugins: bool = True # may the modules that it names be imported? False: one that names any is refused
-) -> RunConfig:
-    "A checked configuration; raises ConfigError, which names file and field."
-    if not isinstance(data or {}, dict):
-        raise ConfigError(f'{where}: expected fields with values, not {type(data).__name__}')
-    try:
-        config = RunConfig(**(data or {}))
-        _check_numbers(config.model_dump())
-        if config.plugins and not plugins: raise ConfigError(_CODE.format(', '.join(map(repr, config.plugins))))
-        load_plugins(config.plugins)
-        _check_gen(config)
-        _check_methods(config)
-        _check_metrics(config)
-    except ValidationError as e: raise ConfigError(f'{where}: ' + '; '.join(map(_fault, e.errors()[:8]))) from None
-    except ConfigError as e: raise ConfigError(f'{where}: {e}') from None
-    return config
 
 # %% ../../nbs/runs/02_config.ipynb #1a50fb3a
 def _load_file(path: Path):
@@ -222,8 +200,30 @@ def load_plugins(
             said = f'{type(e).__name__}: {str(e)[:200]}'
             raise ConfigError(f'field plugins: {n} ends with an error when it is imported ({said})') from e
 
+# %% ../../nbs/runs/02_config.ipynb #2c46126f
+def make_config(
+    data: Optional[dict[str, Any]] = None, # fields; the rest keeps its default
+    where: str = 'configuration', # file, for errors
+    plugins: bool = True # may the modules that it names be imported? False: one that names any is refused
+) -> RunConfig:
+    "A checked configuration; raises ConfigError, which names file and field."
+    if not isinstance(data or {}, dict):
+        raise ConfigError(f'{where}: expected fields with values, not {type(data).__name__}')
+    try:
+        config = RunConfig(**(data or {}))
+        _check_numbers(config.model_dump())
+        if config.plugins and not plugins: raise ConfigError(_CODE.format(', '.join(map(repr, config.plugins))))
+        load_plugins(config.plugins)
+        _check_gen(config)
+        _check_methods(config)
+        _check_metrics(config)
+    except ValidationError as e:
+        raise ConfigError(f'{where}: ' + '; '.join(map(_describe_fault, e.errors()[:8]))) from None
+    except ConfigError as e: raise ConfigError(f'{where}: {e}') from None
+    return config
+
 # %% ../../nbs/runs/02_config.ipynb #880ce8ca
-def _lay(data: dict[str, Any], override: str) -> dict[str, Any]:
+def _apply_override(data: dict[str, Any], override: str) -> dict[str, Any]:
     "`data` with `a.b=value` laid over it"
     path, eq, value = override.partition('=')
     keys = path.strip().split('.')
@@ -238,39 +238,39 @@ def _lay(data: dict[str, Any], override: str) -> dict[str, Any]:
     return data
 
 # %% ../../nbs/runs/02_config.ipynb #c44df6db
-def _there(value: Any, folder: Path) -> Any:
+def _resolve(value: Any, folder: Path) -> Any:
     "The whole path of what lies in a folder; anything else as it is"
     if not isinstance(value, str) or not value or value.startswith('~'): return value
     return str((folder / value).resolve()) if (folder / value).exists() else value
 
-def _plugin_there(name: Any, folder: Path) -> Any:
+def _resolve_plugin(name: Any, folder: Path) -> Any:
     "The file of a plugin that lies in a folder; any other name as it is"
     if not isinstance(name, str) or '/' in name and not name.endswith('.py'): return name
     file = name if name.endswith('.py') else name.replace('.', '/') + '.py'
-    whole = _there(file, folder)
+    whole = _resolve(file, folder)
     return whole if whole != file else name
 
-# %% ../../nbs/runs/02_config.ipynb #8a67e985
-def _beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _resolve_paths(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     "Fields of a file in a folder, with whole paths"
     data = deepcopy(data)
     dataset, client, plugins = data.get('dataset'), data.get('client'), data.get('plugins')
-    if isinstance(dataset, dict) and 'root' in dataset: dataset['root'] = _there(dataset['root'], folder)
+    if isinstance(dataset, dict) and 'root' in dataset: dataset['root'] = _resolve(dataset['root'], folder)
     options = client.get('options') if isinstance(client, dict) else None
     reader = options.get('transcriber') if isinstance(options, dict) else None
     for said in (options, reader):
-        if isinstance(said, dict) and 'model_path' in said: said['model_path'] = _there(said['model_path'], folder)
-    if isinstance(plugins, list): data['plugins'] = [_plugin_there(name, folder) for name in plugins]
-    if isinstance(methods := data.get('methods'), list): data['methods'] = [_seen_there(m, folder) for m in methods]
+        if isinstance(said, dict) and 'model_path' in said: said['model_path'] = _resolve(said['model_path'], folder)
+    if isinstance(plugins, list): data['plugins'] = [_resolve_plugin(name, folder) for name in plugins]
+    if isinstance(methods := data.get('methods'), list):
+        data['methods'] = [_resolve_method(m, folder) for m in methods]
     return data
 
-def _seen_there(method: Any, folder: Path) -> Any:
+def _resolve_method(method: Any, folder: Path) -> Any:
     "A method whose visual retriever, if it names one that lies in a folder, is named by its whole path"
     focus = method.get('focus') if isinstance(method, dict) else None
     if not isinstance(focus, dict) or 'visual' not in focus: return method
     visual = focus['visual']
-    if not isinstance(visual, dict): whole = _there(visual, folder)
-    else: whole = {**visual, 'folder': _there(visual.get('folder'), folder)}
+    if not isinstance(visual, dict): whole = _resolve(visual, folder)
+    else: whole = {**visual, 'folder': _resolve(visual.get('folder'), folder)}
     return {**method, 'focus': {**focus, 'visual': whole}}
 
 # %% ../../nbs/runs/02_config.ipynb #ac760002
@@ -279,7 +279,6 @@ def _fill_variables(data: dict[str, Any], where: str) -> dict[str, Any]:
     return {k: fill_all(v, where=f'{where}: {k}', keep=('api_key',)) if k in ('dataset', 'client') else v
             for k, v in data.items()}
 
-# %% ../../nbs/runs/02_config.ipynb #0dcbe6bf
 def read_config(
     path: Optional[Union[str, Path]] = None, # a YAML or JSON file; None: only defaults and overrides
     overrides: Iterable[str] = (),           # 'dataset.limit=20', ...
@@ -292,8 +291,8 @@ def read_config(
         found = parse_yaml(read_text(path), where)
         if not isinstance(found or {}, dict):
             raise ConfigError(f'{where}: expected fields with values, not {type(found).__name__}')
-        data.update(_beside(_fill_variables(found or {}, where), Path(path).absolute().parent))
-    for o in overrides: _lay(data, o)
+        data.update(_resolve_paths(_fill_variables(found or {}, where), Path(path).absolute().parent))
+    for o in overrides: _apply_override(data, o)
     return make_config(data, where)
 
 # %% ../../nbs/runs/02_config.ipynb #163940e5

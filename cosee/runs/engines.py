@@ -243,19 +243,18 @@ def run_processes(
     return _Pool(config, jobs, workers, time_limit, retries).records()
 
 # %% ../../nbs/runs/04_engines.ipynb #3648319a
-def _ray() -> Any:
+def _import_ray() -> Any:
     "The module of Ray; ImportError names the extra that brings it"
     need('a cluster', 'ray')
     import ray
     return ray
 
-def _actors(ray, config: RunConfig, actors: int, num_cpus: float, num_gpus: float) -> list[Any]:
+def _start_actors(ray, config: RunConfig, actors: int, num_cpus: float, num_gpus: float) -> list[Any]:
     "Actors that come back when they die, and take up what they were at"
     Actor = ray.remote(max_restarts=-1, max_task_retries=2, num_cpus=num_cpus, num_gpus=num_gpus)(Answerer)
     return [Actor.remote(config.model_dump(mode='json')) for _ in range(actors)]
 
-# %% ../../nbs/runs/04_engines.ipynb #2d4ac6b5
-def _tasks(jobs: Iterable[Job]) -> Iterator[tuple[Job, Method, int]]:
+def _list_tasks(jobs: Iterable[Job]) -> Iterator[tuple[Job, Method, int]]:
     "Job, method and number of the attempt, one by one"
     return ((j, m, a) for j in jobs for m, a in j.methods)
 
@@ -269,9 +268,9 @@ def run_ray(
     address: Optional[str] = None # of the cluster; None: as RAY_ADDRESS says, else this machine
 ) -> Iterator[Record]:      # as they come
     "Answer `jobs` on a Ray cluster; only this process writes. Raises ImportError where Ray is not installed."
-    ray = _ray()
+    ray = _import_ray()
     if not ray.is_initialized(): ray.init(address=address, include_dashboard=False, log_to_driver=False)
-    idle, tasks, at_work = _actors(ray, config, actors, num_cpus, num_gpus), _tasks(jobs), {}
+    idle, tasks, at_work = _start_actors(ray, config, actors, num_cpus, num_gpus), _list_tasks(jobs), {}
     while True:
         while idle and (task := next(tasks, None)):
             actor, (j, m, a) = idle.pop(), task
@@ -279,11 +278,10 @@ def run_ray(
         if not at_work: return
         for ref in ray.wait(list(at_work), num_returns=1)[0]:
             actor, j, m, a = at_work.pop(ref)
-            yield _ray_result(ray, config, ref, j, m, a)
+            yield _take_result(ray, config, ref, j, m, a)
             idle.append(actor)
 
-# %% ../../nbs/runs/04_engines.ipynb #597c5697
-def _ray_result(ray, config: RunConfig, ref, job: Job, method: Method, attempt: int) -> Record:
+def _take_result(ray, config: RunConfig, ref, job: Job, method: Method, attempt: int) -> Record:
     "The record of a task, also where its actor died for good"
     try: return ray.get(ref)
     except ray.exceptions.RayError as e:
@@ -352,7 +350,7 @@ def _ask_all(run: Run, strands: list[_Strand[Any]]):
     outcomes, fault = _try_answers(run, calls)
     share = (time.perf_counter() - start) / max(1, len(calls))
     for s in strands:
-        s.outcomes, outcomes = [_with_time(o, share) for o in outcomes[:len(s.calls)]], outcomes[len(s.calls):]
+        s.outcomes, outcomes = [_add_time(o, share) for o in outcomes[:len(s.calls)]], outcomes[len(s.calls):]
         s.fault, s.spent = fault, s.spent + share * len(s.calls)
     for s in filter(_has_failed, strands if len(strands) > 1 else []): _ask_alone(run, s)
 
@@ -361,7 +359,7 @@ def _try_answers(run: Run, calls: Calls) -> tuple[list[Outcome], Optional[Except
     try: return run(calls), None
     except Exception as e: return [], e
 
-def _with_time(outcome: Outcome, seconds: float) -> Outcome:
+def _add_time(outcome: Outcome, seconds: float) -> Outcome:
     "A reply with the time that it took"
     if isinstance(outcome, Exception): return outcome
     return replace(outcome, usage=replace(outcome.usage, seconds=seconds))
@@ -395,7 +393,6 @@ def side_by_side(
     finally:
         for s in live: s.end()
 
-# %% ../../nbs/runs/04_engines.ipynb #a5ea8cf6
 def _go_on(live: list[_Strand[T]], strands: list[_Strand[T]]) -> Iterator[tuple[T, float, float]]:
     "Let strands go on; what those came to that ended"
     for s in strands:
@@ -433,7 +430,6 @@ class _Window:
             self.held.remove(job)
             yield job
 
-# %% ../../nbs/runs/04_engines.ipynb #f7730275
 def document_of(
     job: Job # one question
 ) -> Any:

@@ -26,12 +26,12 @@ __all__ = ['Spent', 'ScorePoint', 'score_picture', 'usage_by_agent', 'usage_pict
 # %% ../../nbs/runs/07_figures.ipynb #7e1947a1
 _WIDTH, _ROW, _KEY = 760, 19, 220   # pixels: of a picture, of a line in its key, of the key
 
-def _height(names: int) -> float: return max(300., 90. + _ROW * names)
+def _measure_height(names: int) -> float: return max(300., 90. + _ROW * names)
 
 def _add_key(axes: 'Axes'):
     axes.legend(loc='upper left', bbox_to_anchor=(1.01, 1.02), frameon=False, fontsize=11, handlelength=1.4)
 
-def _short_name(text: str) -> str:
+def _shorten_name(text: str) -> str:
     return one_line(text, 26).lstrip('_') or '?'   # matplotlib hides names with '_' in front
 
 # %% ../../nbs/runs/07_figures.ipynb #e0f60739
@@ -50,9 +50,9 @@ def _draw_line(axes: 'Axes', i: int, name: str, points: list[ScorePoint]):
     below = [max(0., p.score - p.low) for p in points]
     above = [max(0., p.high - p.score) for p in points]
     axes.errorbar([p.tokens for p in points], [p.score for p in points], [below, above], fmt=f'{marker}-',
-                  color=colour, ms=5.5, lw=1.5, elinewidth=1.2, capsize=2.5, label=_short_name(name))
+                  color=colour, ms=5.5, lw=1.5, elinewidth=1.2, capsize=2.5, label=_shorten_name(name))
 
-def _log_axis(axes: 'Axes'):
+def _set_log_axis(axes: 'Axes'):
     "Tokens by factors, with round numbers"
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
     axes.set_xscale('log')
@@ -63,11 +63,11 @@ def _log_axis(axes: 'Axes'):
 def _draw_scores(points: list[ScorePoint], label: str, ink: str) -> 'Figure':
     lines: dict[str, list[ScorePoint]] = {}
     for p in points: lines.setdefault(p.series, []).append(p)
-    figure = new_figure(_WIDTH, _height(len(lines)))
+    figure = new_figure(_WIDTH, _measure_height(len(lines)))
     axes = add_axes(figure, 56, 16, _KEY, 48)
     for i, (name, own) in enumerate(lines.items()): _draw_line(axes, i, name, own)
     tokens = [p.tokens for p in points if p.tokens > 0]
-    if tokens and max(tokens) > 3 * min(tokens): _log_axis(axes)
+    if tokens and max(tokens) > 3 * min(tokens): _set_log_axis(axes)
     else: axes.set_xlim(0, 1.12 * max([*tokens, 1]))
     axes.set(xlabel='tokens for each question', ylabel=label)
     axes.grid(axis='y')
@@ -99,7 +99,7 @@ def usage_by_agent(
             out[agent] = calls + cost.calls, tokens + cost.tokens
     return {agent: (calls / len(answers), tokens / len(answers)) for agent, (calls, tokens) in out.items()}
 
-def _shown_agents(spent: dict[str, Spent]) -> list[str]:
+def _choose_agents(spent: dict[str, Spent]) -> list[str]:
     "The agents, the largest spenders first, as many as there are colours; the others are put together"
     total: dict[str, float] = {}
     for agents in spent.values():
@@ -107,7 +107,7 @@ def _shown_agents(spent: dict[str, Spent]) -> list[str]:
     named = sorted(filter(None, total), key=lambda agent: -total[agent])
     return named if len(named) <= len(COLOURS) else named[:len(COLOURS) - 1]
 
-def _agent_part(parts: Spent, agent: str, agents: list[str], which: int) -> float:
+def _sum_agents(parts: Spent, agent: str, agents: list[str], which: int) -> float:
     "What an agent spends; '' stands for all that are not among `agents`"
     return sum(p[which] for name, p in parts.items() if (name == agent if agent else name not in agents))
 
@@ -115,10 +115,10 @@ def _draw_bars(axes: 'Axes', spent: dict[str, Spent], agents: list[str], which: 
     "The bars of one panel, calls or tokens, each cut by agent and with its sum"
     rows, left = range(len(spent)), [0.] * len(spent)
     for i, agent in enumerate([*agents, '']):
-        sizes = [_agent_part(parts, agent, agents, which) for parts in spent.values()]
+        sizes = [_sum_agents(parts, agent, agents, which) for parts in spent.values()]
         if not any(sizes): continue
         axes.barh(rows, sizes, left=left, height=.62, color=COLOURS[i] if agent else '#808080', edgecolor='none',
-                  label=_short_name(agent or ('others' if agents else 'all')))
+                  label=_shorten_name(agent or ('others' if agents else 'all')))
         left = [a + b for a, b in zip(left, sizes, strict=True)]
     for y, total in zip(rows, left, strict=True):
         axes.annotate(f'{total:,.0f}' if which or total >= 20 else f'{total:.1f}', (total, y), xytext=(6, 0),
@@ -127,14 +127,14 @@ def _draw_bars(axes: 'Axes', spent: dict[str, Spent], agents: list[str], which: 
     for side in ('left', 'bottom'): axes.spines[side].set_visible(False)
 
 def _draw_usage(spent: dict[str, Spent], ink: str) -> 'Figure':
-    agents = _shown_agents(spent)
+    agents = _choose_agents(spent)
     figure = new_figure(_WIDTH, max(60 + 27 * len(spent), 70 + _ROW * len(agents)))
     wide = (_WIDTH - 190 - 170) / 2
     for which, title in enumerate(('calls for each question', 'tokens for each question')):
         axes = add_axes(figure, 190 + wide * which, 36, 170 + wide * (1 - which) + 4, 6)
         _draw_bars(axes, spent, agents, which)
         axes.set_title(title, loc='left', fontsize=12)
-        axes.set_yticks(range(len(spent)), [''] * len(spent) if which else [_short_name(m) for m in spent])
+        axes.set_yticks(range(len(spent)), [''] * len(spent) if which else [_shorten_name(m) for m in spent])
         if which: _add_key(axes)
     return figure
 
@@ -154,7 +154,7 @@ _FATES = dict(kept='right, kept', rescued='wrong, rescued', spoiled='right, spoi
               herded='wrong, herded')
 _FATE_COLOURS = dict(kept=2, rescued=0, spoiled=1, strayed=7, herded=6)   # number of a series
 
-def _fate_shares(flow: Flow) -> dict[str, float]:
+def _share_fates(flow: Flow) -> dict[str, float]:
     "What became of first answers, in per cent"
     return {name: 100 * getattr(flow, name) / max(1, sum(flow)) for name in _FATES}
 
@@ -162,11 +162,11 @@ def _draw_herding(rows: list[Herding], ink: str) -> 'Figure':
     figure = new_figure(_WIDTH, 96 + 26 * len(rows))
     axes, start, places = add_axes(figure, 230, 34, 20, 46), [0.] * len(rows), range(len(rows))
     for fate, words in _FATES.items():
-        wide = [_fate_shares(h.flow)[fate] for h in rows]
+        wide = [_share_fates(h.flow)[fate] for h in rows]
         axes.barh(places, wide, left=start, color=series_style(_FATE_COLOURS[fate])[0], height=.7, label=words)
         start = [a + b for a, b in zip(start, wide, strict=True)]
     axes.set(xlim=(0, 100), xlabel='% of questions')
-    axes.set_yticks(places, [_short_name(f'{h.group.method} {h.group.budget}') for h in rows])
+    axes.set_yticks(places, [_shorten_name(f'{h.group.method} {h.group.budget}') for h in rows])
     axes.invert_yaxis()
     axes.legend(ncols=5, loc='lower right', bbox_to_anchor=(1.02, 1), frameon=False, fontsize=10.5, handlelength=1,
                 columnspacing=1.1)
@@ -178,13 +178,13 @@ def herding_picture(
 ) -> Picture:
     "Draw what became of first answers."
     def words(h: Herding) -> str:
-        return ', '.join(f'{_FATES[fate]} {v:.0f} %' for fate, v in _fate_shares(h.flow).items())
+        return ', '.join(f'{_FATES[fate]} {v:.0f} %' for fate, v in _share_fates(h.flow).items())
     alt = '; '.join(f'{one_line(h.group.method, 40)} at {h.group.budget}: {words(h)}' for h in rows)
     return Picture(partial(_draw_herding, rows), title, f'{alt}.')
 
 # %% ../../nbs/runs/07_figures.ipynb #bfa2ffa5
 def _draw_reliability(rows: list[Calibration], ink: str) -> 'Figure':
-    figure = new_figure(_WIDTH, _height(len(rows)))
+    figure = new_figure(_WIDTH, _measure_height(len(rows)))
     axes = add_axes(figure, 56, 16, 290, 48)
     axes.plot([0, 100], [0, 100], color=ink, lw=.8, alpha=.5)
     for i, t in enumerate(rows):
@@ -192,7 +192,7 @@ def _draw_reliability(rows: list[Calibration], ink: str) -> 'Figure':
         axes.plot([100 * b.confidence for b in t.bins], [100 * b.right for b in t.bins], color=colour, lw=1.2)
         for b in t.bins:
             axes.plot([100 * b.confidence], [100 * b.right], marker, color=colour, ms=3 + 8 * (b.answers / all) ** .5)
-        axes.plot([], [], f'{marker}-', color=colour, label=_short_name(f'{t.group.method} {t.group.budget}'))
+        axes.plot([], [], f'{marker}-', color=colour, label=_shorten_name(f'{t.group.method} {t.group.budget}'))
     axes.set(xlim=(-2, 102), ylim=(-2, 102), xlabel='stated confidence, %', ylabel='% right')
     axes.grid()
     _add_key(axes)
@@ -209,15 +209,15 @@ def reliability_picture(
     return Picture(partial(_draw_reliability, rows), title, f'{alt}.')
 
 # %% ../../nbs/runs/07_figures.ipynb #3400178b
-def _visible_char(c: str) -> str:
+def _replace_char(c: str) -> str:
     "What stands for a character in a fence"
     if c == '\t': return ' '
     kind = unicodedata.category(c)
     return '\ufffd' if kind == 'Cs' else '' if kind in ('Cc', 'Cf') else c
 
-def _visible(line: str) -> str:
+def _drop_invisible(line: str) -> str:
     "`line` without control and direction characters; tabs become spaces"
-    return line if line.isascii() and line.isprintable() else ''.join(map(_visible_char, line))
+    return line if line.isascii() and line.isprintable() else ''.join(map(_replace_char, line))
 
 def md_block(
     text: Any,         # anything
@@ -225,24 +225,24 @@ def md_block(
 ) -> str:              # Markdown
     "`text` line by line in a fence that it cannot close."
     text = str(text)
-    lines = [_visible(line) for line in text[:limit].splitlines()]
+    lines = [_drop_invisible(line) for line in text[:limit].splitlines()]
     if len(text) > limit: lines.append(f'… ({len(text):,} characters)')
     fence = '`' * max(3, 1 + max(map(len, re.findall('`+', '\n'.join(lines))), default=0))
     return '\n'.join([fence + 'text', *lines, fence])
 
 # %% ../../nbs/runs/07_figures.ipynb #26f961de
-def _table(head: list[str], rows: list[list[str]]) -> str:
+def _write_table(head: list[str], rows: list[list[str]]) -> str:
     "A Markdown table of cells that are Markdown already"
     return '\n'.join('| ' + ' | '.join(r) + ' |' for r in [head, ['---'] * len(head), *rows])
 
-def _box_text(bbox: Optional[Box]) -> str:
+def _format_box(bbox: Optional[Box]) -> str:
     "A box as numbers"
     return ' '.join(f'{float(v):.3f}'.rstrip('0').rstrip('.') for v in bbox) if bbox else ''
 
-def _cell_row(c: Cell) -> list[str]:
+def _write_cell(c: Cell) -> list[str]:
     "A cell as a row of the table of a Board"
     return [str(cell_page(c) or WHOLE_DOCUMENT), f"\\#{c['id']}", md_line(c['author'], 40), str(c['step']),
-            md_line(c['content']), _box_text(c['view'].get('bbox')), md_line(', '.join(map(str, c['tags'])), 120),
+            md_line(c['content']), _format_box(c['view'].get('bbox')), md_line(', '.join(map(str, c['tags'])), 120),
             ', '.join(f'\\#{int(r)}' for r in c.get('refs') or [])]
 
 def board_markdown(
@@ -253,37 +253,37 @@ def board_markdown(
     if not cells: return '*An empty Board.*'
     order = sorted(cells, key=lambda c: (c['view']['page'], c['step'], c['id']))
     head = ['page', 'note', 'author', 'step', 'what it says', 'box', 'tags', 'rests on']
-    return _table(head, [_cell_row(c) for c in order])
+    return _write_table(head, [_write_cell(c) for c in order])
 
 # %% ../../nbs/runs/07_figures.ipynb #e20d0b32
-def _confidence_text(e: Mapping[str, Any], before: str = '') -> str:
+def _format_confidence(e: Mapping[str, Any], before: str = '') -> str:
     "Confidence as a number, '' where there is none"
     return '' if e.get('confidence') is None else f"{before}{e['confidence']:.2f}"
 
-def _episode_facts(e: Mapping[str, Any]) -> str:
+def _say_facts(e: Mapping[str, Any]) -> str:
     "Page, confidence, cost and end of an episode"
     usage = e.get('usage') or {}
-    facts = [f"page {int(e['page'])}" if e.get('page') else '', _confidence_text(e, 'confidence '),
+    facts = [f"page {int(e['page'])}" if e.get('page') else '', _format_confidence(e, 'confidence '),
              f"{usage.get('calls', 0):,} calls", f"{usage.get('total_tokens', 0):,} tokens",
              md_line(f"stopped: {e.get('stopped', '')}", 200)]
     return ', '.join(filter(None, facts))
 
-def _episode_head(e: Mapping[str, Any], level: str) -> list[str]:
+def _write_head(e: Mapping[str, Any], level: str) -> list[str]:
     "Question and answer"
     question = e.get('question') or (e.get('trace') or {}).get('question', '')
-    lines = [f'{level} {md_line(question)}', f"**{md_line(e.get('answer') or '(no answer)')}** ({_episode_facts(e)})"]
+    lines = [f'{level} {md_line(question)}', f"**{md_line(e.get('answer') or '(no answer)')}** ({_say_facts(e)})"]
     if e.get('gold'): lines.append('Gold: ' + md_line(' / '.join(map(str, e['gold']))))
     if e.get('error'): lines.append('Failed: ' + md_line(e['error']))
     return lines + ([md_line(e['because'])] if e.get('because') else [])
 
-def _proposal_lines(e: Mapping[str, Any]) -> list[str]:
+def _write_proposals(e: Mapping[str, Any]) -> list[str]:
     "Answers that were proposed"
-    rows = [[md_line(h.get('answer') or h.get('content', '')), _confidence_text(h), md_line(h.get('author', ''), 40),
+    rows = [[md_line(h.get('answer') or h.get('content', '')), _format_confidence(h), md_line(h.get('author', ''), 40),
              f'\\#{int(cell)}' if (cell := h.get('cell')) else ''] for h in proposals_of(e)]
-    return [_table(['answer', 'confidence', 'author', 'note'], rows)] if rows else []
+    return [_write_table(['answer', 'confidence', 'author', 'note'], rows)] if rows else []
 
 # %% ../../nbs/runs/07_figures.ipynb #85159613
-def _call_lines(call: Mapping[str, Any]) -> list[str]:
+def _write_call(call: Mapping[str, Any]) -> list[str]:
     "A call: its price, prompt and reply"
     usage = call.get('usage') or {}
     read, cached, wrote = (usage.get(k, 0) for k in ('prompt_tokens', 'cached_tokens', 'completion_tokens'))
@@ -292,17 +292,17 @@ def _call_lines(call: Mapping[str, Any]) -> list[str]:
     prompt = '\n\n'.join(map(str, call.get('prompt') or []))
     return [asked, md_block(prompt), 'Reply:', md_block(call.get('text', ''))]
 
-def _turn_lines(event: Mapping[str, Any], level: str, calls: bool) -> list[str]:
+def _write_turn(event: Mapping[str, Any], level: str, calls: bool) -> list[str]:
     "A turn of an episode"
     did = event.get('applied') or {}
     note = rf" (note \#{int(event['cell'])})" if event.get('cell') else ''
     what = (f"{md_line(did.get('action', ''), 20)}{note}: {md_line(did.get('content', ''))}" if did
             else 'No valid action: ' + md_line(event.get('error', '')))
-    told = [t for c in event.get('calls') or [] for t in _call_lines(c)] if calls else []
+    told = [t for c in event.get('calls') or [] for t in _write_call(c)] if calls else []
     return [f"{level} Step {int(event['step'])}: {md_line(event['agent'], 40)}", what, *told]
 
 # %% ../../nbs/runs/07_figures.ipynb #0426cf72
-def _turns(trace: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _list_turns(trace: Mapping[str, Any]) -> list[dict[str, Any]]:
     "The turns of a trace; calls of a method without a Board are turns in which something was said"
     if trace.get('events'): return trace['events']
     return [{**c, 'calls': [c], 'applied': dict(action='said', content=c.get('text', ''))}
@@ -314,10 +314,10 @@ def episode_markdown(
     level: str = '#'            # of its heading
 ) -> str:                       # Markdown
     "An episode from question to answer."
-    board, turns = episode.get('board'), _turns(episode.get('trace') or {})
-    parts = _episode_head(episode, level)
+    board, turns = episode.get('board'), _list_turns(episode.get('trace') or {})
+    parts = _write_head(episode, level)
     if board: parts += [f'{level}# Board', board_markdown(board)]
-    if proposed := _proposal_lines(episode): parts += [f'{level}# Proposed answers', *proposed]
+    if proposed := _write_proposals(episode): parts += [f'{level}# Proposed answers', *proposed]
     if turns: parts.append(f'{level}# Turns')
-    for event in turns: parts += _turn_lines(event, level + '##', calls)
+    for event in turns: parts += _write_turn(event, level + '##', calls)
     return '\n\n'.join(parts) + '\n'

@@ -30,60 +30,63 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #8f851501
-def _inspect() -> SimpleNamespace:
+def _import_inspect() -> SimpleNamespace:
     "The parts of Inspect that are needed"
     need('a log for Inspect', 'inspect_ai')
     from inspect_ai import event, log, model, scorer
     return SimpleNamespace(event=event, log=log, model=model, scorer=scorer)
 
-def _time(text: Optional[str]) -> datetime:
+def _parse_time(text: Optional[str]) -> datetime:
     "A moment as records write it; 1970 where it is missing"
     try: return datetime.strptime(str(text), '%Y-%m-%dT%H:%M:%SZ').replace(tzinfo=UTC)
     except ValueError: return datetime.fromtimestamp(0, UTC)
 
-def _tokens(i: SimpleNamespace, usage: Mapping[str, Any]) -> 'ModelUsage':
+def _make_usage(i: SimpleNamespace, usage: Mapping[str, Any]) -> 'ModelUsage':
     "Usage in Inspect's terms: cached tokens are counted apart"
     cached, prompt, out = (int(usage.get(k) or 0) for k in ('cached_tokens', 'prompt_tokens', 'completion_tokens'))
     return i.model.ModelUsage(input_tokens=max(0, prompt - cached), output_tokens=out, total_tokens=prompt + out,
                               input_tokens_cache_read=cached)
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #7c50e2d6
-def _prompt_messages(i: SimpleNamespace, texts: list[str], images: list[str]) -> list['ChatMessage']:
+def _make_messages(i: SimpleNamespace, texts: list[str], images: list[str]) -> list['ChatMessage']:
     "A prompt: pages, then texts"
     return [i.model.ChatMessageUser(content=[*(i.model.ContentImage(image=uri) for uri in images),
                                              *(i.model.ContentText(text=str(t)) for t in texts)])]
 
-def _settings(i: SimpleNamespace, params: dict[str, Any]):
+def _make_config(i: SimpleNamespace, params: dict[str, Any]):
     "What a call was made with"
     known = {k: v for k, v in params.items() if k in ('temperature', 'top_p', 'top_k', 'seed')}
     return i.model.GenerateConfig(max_tokens=params.get('max_new_tokens'), **known)
 
 _STOPS = dict(stop='stop', length='max_tokens')   # in our terms -> in Inspect's
 
-def _call_event(i: SimpleNamespace, call: dict[str, Any], images: list[str], at: datetime, span: str) -> 'ModelEvent':
+def _name_model(name: object) -> str: return f'cosee/{name}'   # as Inspect names a model: its provider, then itself
+
+def _make_call_event(i: SimpleNamespace, call: dict[str, Any], images: list[str], at: datetime,
+                     span: str) -> 'ModelEvent':
     "A call as an event"
     usage, finish = call.get('usage') or {}, str(call.get('finish'))
     seconds = float(usage.get('seconds') or 0)
-    output = i.model.ModelOutput.from_content(_model_name(call.get('model') or 'unknown'), str(call.get('text', '')),
+    output = i.model.ModelOutput.from_content(_name_model(call.get('model') or 'unknown'), str(call.get('text', '')),
                                               _STOPS.get(finish, 'unknown'))
-    output.usage, output.time = _tokens(i, usage), seconds
-    return i.event.ModelEvent(model=output.model, input=_prompt_messages(i, call.get('prompt') or [], images),
-                              config=_settings(i, call.get('params') or {}), tools=[], tool_choice='none',
+    output.usage, output.time = _make_usage(i, usage), seconds
+    return i.event.ModelEvent(model=output.model, input=_make_messages(i, call.get('prompt') or [], images),
+                              config=_make_config(i, call.get('params') or {}), tools=[], tool_choice='none',
                               output=output, timestamp=at, span_id=span, completed=at + timedelta(seconds=seconds),
                               working_time=seconds)
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #e71bbd63
-def _events(i: SimpleNamespace, record: Mapping[str, Any], images: dict[int, str]) -> list['Event']:
+def _make_events(i: SimpleNamespace, record: Mapping[str, Any], images: dict[int, str]) -> list['Event']:
     "The turns of a record as events"
     trace, times, out = record.get('trace') or {}, record.get('times') or {}, []
-    at = _time(times.get('at')) - timedelta(seconds=float(times.get('seconds') or 0))
+    at = _parse_time(times.get('at')) - timedelta(seconds=float(times.get('seconds') or 0))
     turns = trace.get('events') or [dict(c, calls=[c]) for c in trace.get('calls') or []]
     for n, turn in enumerate(turns):
         span, name = digest([record['sample'], record['method'], n]), f"{turn.get('agent')}, step {turn.get('step')}"
         out.append(i.event.SpanBeginEvent(id=span, span_id=span, type='agent', name=name, timestamp=at))
         shown = [uri for page, uri in images.items() if page in (turn.get('shown') or images)]
         for call in turn.get('calls') or []:
-            out.append(_call_event(i, call, shown, at, span))
+            out.append(_make_call_event(i, call, shown, at, span))
             at = out[-1].completed
         told = {k: turn[k] for k in ('applied', 'cell', 'error') if turn.get(k)}
         if told: out.append(i.event.InfoEvent(source='board', data=told, timestamp=at, span_id=span))
@@ -91,7 +94,7 @@ def _events(i: SimpleNamespace, record: Mapping[str, Any], images: dict[int, str
     return out
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #f3781200
-def _scores(i: SimpleNamespace, record: Mapping[str, Any]) -> dict[str, 'Score']:
+def _make_scores(i: SimpleNamespace, record: Mapping[str, Any]) -> dict[str, 'Score']:
     "Scores of a record, each with the answer and the evidence"
     because = '; '.join(f"page {e.get('page')}: {one_line(str(e.get('content', '')), 200)}"
                         for e in record.get('evidence') or [])
@@ -101,53 +104,52 @@ def _scores(i: SimpleNamespace, record: Mapping[str, Any]) -> dict[str, 'Score']
 # %% ../../nbs/runs/09_inspect_log.ipynb #cf69228c
 _TOLD = ('doc', 'meta', 'page', 'evidence', 'confidence', 'stopped', 'steps', 'invalid', 'team', 'seed')
 
-def _id(record: Mapping[str, Any]) -> str:
+def _make_id(record: Mapping[str, Any]) -> str:
     "The id of a sample; one that no file could be called is cut and told apart by its digest"
     id = str(record['sample'])
     return id if one_line(id, 120) == id else f'{one_line(id, 100)} ({digest(id)})'
 
-def _sample(i: SimpleNamespace, record: Mapping[str, Any], images: dict[int, str]) -> 'EvalSample':
+def _make_sample(i: SimpleNamespace, record: Mapping[str, Any], images: dict[int, str]) -> 'EvalSample':
     "A record as a sample"
-    model, usage, seconds = _model_of([record]), record.get('usage') or {}, (record.get('times') or {}).get('seconds')
-    asked, answer = _prompt_messages(i, [record['question']], list(images.values())), str(record.get('answer') or '')
+    model, usage = _find_model([record]), record.get('usage') or {}
+    seconds, target = (record.get('times') or {}).get('seconds'), [str(g) for g in record.get('gold') or []]
+    asked, answer = _make_messages(i, [record['question']], list(images.values())), str(record.get('answer') or '')
     output = i.model.ModelOutput.from_content(model, answer, 'stop')
     error = record.get('error') and i.log.EvalError(message=str(record['error']), traceback='', traceback_ansi='')
-    return i.log.EvalSample(id=_id(record), epoch=1, input=asked, target=[str(g) for g in record.get('gold') or []],
-                            messages=[*asked, output.choices[0].message], output=output, scores=_scores(i, record),
+    return i.log.EvalSample(id=_make_id(record), epoch=1, input=asked, target=target,
+                            messages=[*asked, output.choices[0].message], output=output,
+                            scores=_make_scores(i, record),
                             metadata={k: record[k] for k in _TOLD if record.get(k) is not None},
-                            events=_events(i, record, images), model_usage={model: _tokens(i, usage)},
+                            events=_make_events(i, record, images), model_usage={model: _make_usage(i, usage)},
                             error=error or None, total_time=seconds, working_time=usage.get('seconds'))
 
-# %% ../../nbs/runs/09_inspect_log.ipynb #0a35353d
-def _calls_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _list_calls(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     "All calls of a record, of whatever kind of method"
     trace = record.get('trace') or {}
     inside = [c for e in trace.get('events') or [] for c in e.get('calls') or []]
     return [*(trace.get('calls') or []), *inside]
 
-def _model_of(records: Iterable[Mapping[str, Any]]) -> str:
+def _find_model(records: Iterable[Mapping[str, Any]]) -> str:
     "The model of records, from their first call"
-    calls = (c for r in records for c in _calls_of(r))
-    return _model_name(next((str(c['model']) for c in calls if c.get('model')), 'unknown'))
-
-def _model_name(name: object) -> str: return f'cosee/{name}'   # as Inspect names a model: its provider, then itself
+    calls = (c for r in records for c in _list_calls(r))
+    return _name_model(next((str(c['model']) for c in calls if c.get('model')), 'unknown'))
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #fa2dcd08
-def _mean(i: SimpleNamespace, name: str, values: list[float]):
+def _make_mean(i: SimpleNamespace, name: str, values: list[float]):
     "A score with its mean"
     metric = i.log.EvalMetric(name='mean', value=sum(values) / len(values))
     return i.log.EvalScore(name=name, scorer=name, scored_samples=len(values), metrics=dict(mean=metric))
 
-def _results(i: SimpleNamespace, samples: list['EvalSample']) -> 'EvalResults':
+def _make_results(i: SimpleNamespace, samples: list['EvalSample']) -> 'EvalResults':
     "Means of all scores"
     values: dict[str, list[Any]] = {}
     for s in samples:
         for name, score in (s.scores or {}).items(): values.setdefault(name, []).append(score.value)
     return i.log.EvalResults(total_samples=len(samples), completed_samples=sum(s.error is None for s in samples),
-                             scores=[_mean(i, name, v) for name, v in values.items()])
+                             scores=[_make_mean(i, name, v) for name, v in values.items()])
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #fcda5761
-def _scorers(run: Run, samples: list['EvalSample']) -> list[dict[str, Any]]:
+def _list_scorers(run: Run, samples: list['EvalSample']) -> list[dict[str, Any]]:
     "The scorers of a log, as Inspect finds them"
     flavours: Mapping[str, str] = {**DEFAULT_METRICS, **(run.about.get('metrics') or {})}
     names = dict.fromkeys(name for s in samples for name in s.scores or {} if name in flavours)
@@ -155,7 +157,7 @@ def _scorers(run: Run, samples: list['EvalSample']) -> list[dict[str, Any]]:
     return [dict(name=f'cosee/{name}', options=dict(flavour=flavours[name]), metrics=counted) for name in names]
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #47681ace
-def _spec(i: SimpleNamespace, run: Run, method: str, samples: list['EvalSample'], created: str,
+def _make_spec(i: SimpleNamespace, run: Run, method: str, samples: list['EvalSample'], created: str,
           model: str) -> 'EvalSpec':
     "What was run"
     about, id = run.about, digest([run.about.get('hash'), method], 22)
@@ -164,21 +166,20 @@ def _spec(i: SimpleNamespace, run: Run, method: str, samples: list['EvalSample']
                              sample_ids=[s.id for s in samples])
     return i.log.EvalSpec(created=created, task=f'{name}-{method}', task_id=id, eval_id=id, model=model, dataset=data,
                           run_id=digest(about.get('hash'), 22), config=i.log.EvalConfig(), solver=method,
-                          scorers=_scorers(run, samples),
+                          scorers=_list_scorers(run, samples),
                           metadata=dict(method=method, config=config),
                           packages={k: str(v) for k, v in (about.get('versions') or {}).items()})
 
-# %% ../../nbs/runs/09_inspect_log.ipynb #09d0401d
-def _log(i: SimpleNamespace, run: Run, method: str, records: list[Record],
+def _make_log(i: SimpleNamespace, run: Run, method: str, records: list[Record],
          uris: Callable[[Record], dict[int, str]]) -> 'EvalLog':
     "The log of one method"
-    samples = [_sample(i, r, uris(r)) for r in records]
+    samples = [_make_sample(i, r, uris(r)) for r in records]
     at = [t for r in records if (t := (r.get('times') or {}).get('at'))]
-    spec = _spec(i, run, method, samples, _time(min(at, default=None)).isoformat(), _model_of(records))
+    spec = _make_spec(i, run, method, samples, _parse_time(min(at, default=None)).isoformat(), _find_model(records))
     total = sum((s.model_usage[m] for s in samples for m in s.model_usage), i.model.ModelUsage())
-    stats = i.log.EvalStats(started_at=spec.created, completed_at=_time(max(at, default=None)).isoformat(),
+    stats = i.log.EvalStats(started_at=spec.created, completed_at=_parse_time(max(at, default=None)).isoformat(),
                             model_usage={spec.model: total})
-    return i.log.EvalLog(status='success', eval=spec, results=_results(i, samples), stats=stats, samples=samples)
+    return i.log.EvalLog(status='success', eval=spec, results=_make_results(i, samples), stats=stats, samples=samples)
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #b1662dd9
 def page_uri(
@@ -216,7 +217,7 @@ def _draw_pages(record: Mapping[str, Any], document: 'Sequence[Image]') -> dict[
     return out
 
 # %% ../../nbs/runs/09_inspect_log.ipynb #0b106c6c
-def _log_name(log: 'EvalLog') -> str:
+def _name_log(log: 'EvalLog') -> str:
     "When, what and which"
     task = re.sub(r'[\W_]+', '-', log.eval.task).strip('-')[:80]
     return f"{log.eval.created.replace(':', '-')}_{task}_{log.eval.eval_id}.eval"
@@ -227,14 +228,14 @@ def write_inspect(
     pages: Optional[Callable[[Record], Sequence['Image']]] = None, # of a record; None: logs without pages
 ) -> list[Path]:                                                           # a log for each method
     "Write a run as logs for `inspect view`; ImportError without inspect-ai, RunError where there are no records."
-    i, run, folder, out = _inspect(), run if isinstance(run, Run) else Run(run), Path(folder), []
+    i, run, folder, out = _import_inspect(), run if isinstance(run, Run) else Run(run), Path(folder), []
     folder.mkdir(parents=True, exist_ok=True)
     def uris(record: Record) -> dict[int, str]: return _draw_pages(record, pages(record)) if pages else {}
     for method in run.methods:
         records = sorted((r for r in run if r['method'] == method), key=lambda r: r.get('index', 0))
         if not records: continue
-        log = _log(i, run, method, records, uris)
-        out.append(folder / _log_name(log))
+        log = _make_log(i, run, method, records, uris)
+        out.append(folder / _name_log(log))
         i.log.write_eval_log(log, str(out[-1]))
     if not out: raise RunError(f'{run.folder} has no records yet')
     return out

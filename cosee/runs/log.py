@@ -13,24 +13,12 @@ from ..utils.config import concealed, without_keys
 from ..utils.files import private_folder, write_whole
 
 # %% auto #0
-__all__ = ['RECORDS', 'ABOUT', 'ASKED', 'OPENED', 'RunError', 'NoRoom', 'Record', 'key_of', 'without_times', 'locked_file',
-           'RunLog', 'to_line', 'write_about', 'record_fault', 'strict_json', 'parse_record', 'Fault', 'read_records',
+__all__ = ['RECORDS', 'ABOUT', 'ASKED', 'OPENED', 'Record', 'key_of', 'without_times', 'RunError', 'NoRoom', 'locked_file',
+           'to_line', 'RunLog', 'write_about', 'record_fault', 'strict_json', 'parse_record', 'Fault', 'read_records',
            'DamagedRun', 'fault_words', 'warn_damaged', 'About', 'read_about', 'checked_about', 'Entry']
 
 # %% ../../nbs/runs/00_log.ipynb #38e10faa
 if TYPE_CHECKING: from cosee.controller import Evidence
-
-# %% ../../nbs/runs/00_log.ipynb #cac39b08
-RECORDS, ABOUT = 'records.jsonl', 'run.json'
-ASKED, OPENED = 'asked.jsonl', 'documents.jsonl'   # where a server wrote them: what was asked about, and what was open
-
-class RunError(RuntimeError):
-    "A run that cannot go on; the message says what to mend."
-    code = 2   # what a command ends with: its input cannot be used
-
-class NoRoom(RunError):
-    "What was found out cannot be written down: the disk is full, or the folder is closed."
-    code = 1   # something failed while working
 
 # %% ../../nbs/runs/00_log.ipynb #dc5ccde2
 class _Outcome(TypedDict, total=False):
@@ -51,7 +39,6 @@ class _Outcome(TypedDict, total=False):
     board: Optional[dict[str, Any]]
     trace: dict[str, Any]
 
-# %% ../../nbs/runs/00_log.ipynb #0f51b2af
 class Record(_Outcome):
     "One question answered, or not, by one method; JSON-ready."
     sample: Any               # id of the question: text or number, as the data set has it
@@ -70,7 +57,6 @@ class Record(_Outcome):
     attempt: int              # how often it was tried
     times: dict[str, Any]     # seconds it took, and when it ended
 
-# %% ../../nbs/runs/00_log.ipynb #6aef2642
 def key_of(
     record: Record     # a record
 ) -> tuple[str, str]:  # (sample, method)
@@ -85,7 +71,18 @@ def without_times(obj):
     if isinstance(obj, dict): return {k: without_times(v) for k, v in obj.items() if k not in _TIMES}
     return [without_times(v) for v in obj] if isinstance(obj, list) else obj
 
-# %% ../../nbs/runs/00_log.ipynb #f2e5f467
+# %% ../../nbs/runs/00_log.ipynb #cac39b08
+RECORDS, ABOUT = 'records.jsonl', 'run.json'
+ASKED, OPENED = 'asked.jsonl', 'documents.jsonl'   # where a server wrote them: what was asked about, and what was open
+
+class RunError(RuntimeError):
+    "A run that cannot go on; the message says what to mend."
+    code = 2   # what a command ends with: its input cannot be used
+
+class NoRoom(RunError):
+    "What was found out cannot be written down: the disk is full, or the folder is closed."
+    code = 1   # something failed while working
+
 def locked_file(
     path: Path # a file for this purpose, in the folder that is written
 ) -> IO[str]:  # open; to close it lets go
@@ -101,7 +98,7 @@ def locked_file(
     return f
 
 # %% ../../nbs/runs/00_log.ipynb #afb7c9bc
-def _last_end(f: IO[bytes], size: int, block: int = 65536) -> int:
+def _find_last_end(f: IO[bytes], size: int, block: int = 65536) -> int:
     "Where the last whole line of a file ends"
     end = size
     while end:
@@ -116,9 +113,15 @@ def _cut_torn_tail(path: Path) -> int:
     "Cut the last line of a JSONL file if it does not end; the bytes that were cut off"
     with open(path, 'rb+') as f:
         size = f.seek(0, 2)
-        end = _last_end(f, size)
+        end = _find_last_end(f, size)
         if end < size: f.truncate(end)
         return size - end
+
+# %% ../../nbs/runs/00_log.ipynb #29c2a59c
+def to_line(record: Record) -> bytes:
+    "A record as a line of the log."
+    text = json.dumps(record, ensure_ascii=False, separators=(',', ':'), default=str, allow_nan=False)
+    return without_keys(text).encode('utf-8', 'replace') + b'\n'
 
 # %% ../../nbs/runs/00_log.ipynb #2c5d54ff
 class RunLog:
@@ -180,12 +183,6 @@ class RunLog:
         finally:
             if self._lock: self._lock.close()
 
-# %% ../../nbs/runs/00_log.ipynb #29c2a59c
-def to_line(record: Record) -> bytes:
-    "A record as a line of the log."
-    text = json.dumps(record, ensure_ascii=False, separators=(',', ':'), default=str, allow_nan=False)
-    return without_keys(text).encode('utf-8', 'replace') + b'\n'
-
 # %% ../../nbs/runs/00_log.ipynb #b7731efd
 def write_about(
     folder: Union[str, Path], # a run folder
@@ -204,7 +201,6 @@ _Id = Union[str, _Number]
 _Usage = dict[str, Union[bool, Annotated[_Number, Field(ge=0)], None]]
 _Numbers = dict[str, Optional[_Number]]
 
-# %% ../../nbs/runs/00_log.ipynb #e77d5f36
 class _View(TypedDict, total=False): page: Optional[_Count]
 
 class _Cell(TypedDict, total=False):
@@ -240,7 +236,6 @@ class _Times(TypedDict, total=False):
     reading: Optional[_Number]
     at: Optional[str]
 
-# %% ../../nbs/runs/00_log.ipynb #79d1dae3
 class _Record(TypedDict, total=False):
     "What a `Record` has to be to be used."
     sample: Required[_Id]
@@ -287,18 +282,18 @@ def record_fault(
     return ''
 
 # %% ../../nbs/runs/00_log.ipynb #90203a32
-def _no_number(text: str): raise ValueError(f'{text[:20]} is no number')
+def _refuse_number(text: str): raise ValueError(f'{text[:20]} is no number')
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     "A number; ValueError for one that is too large"
     x = float(text)
-    return x if math.isfinite(x) else _no_number(text)
+    return x if math.isfinite(x) else _refuse_number(text)
 
 def strict_json(
     text: Union[str, bytes] # from a file
 ) -> Any:
     "The value of a JSON text; raises ValueError for anything else, also for NaN and numbers without end."
-    try: return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    try: return json.loads(text, parse_constant=_refuse_number, parse_float=_parse_finite)
     except RecursionError: raise ValueError('too deeply nested') from None
 
 _UNKNOWN: dict[str, Any] = dict(question='', gold=[], answer='', data='', seed=0, attempt=1, meta={}, usage={},
@@ -366,7 +361,6 @@ class About(dict[str, Any]):
 
     def __missing__(self, key: str): raise RunError(f'{self.path} has no field {key!r} that can be used')
 
-# %% ../../nbs/runs/00_log.ipynb #3f60f347
 class _About(TypedDict, total=False):
     methods: list[str]
     hash: Optional[str]
@@ -378,7 +372,7 @@ class _About(TypedDict, total=False):
     git: Optional[dict[str, Any]]
     times: Optional[dict[str, Any]]
 
-def _wrong_fields(about: dict[str, Any]) -> list[str]:
+def _find_wrong_fields(about: dict[str, Any]) -> list[str]:
     "The fields of a `run.json` that are not of their type"
     try: TypeAdapter(_About).validate_python(about, strict=True)
     except ValidationError as e: return list(dict.fromkeys(str(fault['loc'][0]) for fault in e.errors()))
@@ -399,7 +393,7 @@ def checked_about(
 ) -> About:
     "What was run. Raises RunError where it does not say so, and warns of fields that are left out."
     if not isinstance(found, dict): raise RunError(f"{path} is no object with fields such as 'methods'")
-    wrong = _wrong_fields(found)
+    wrong = _find_wrong_fields(found)
     if 'methods' in wrong:
         raise RunError(f"{path}: field 'methods' must be a list of names; did another version write it?")
     if wrong: warn_damaged(path, f"{', '.join(wrong)}: not of the type of this field, and left out")

@@ -42,7 +42,7 @@ def what_ran(
 # %% ../../nbs/runs/17_pack.ipynb #9ec6b738
 MAGIC, VERSION = b'\xfd7zXZ\0', 1   # how an xz file begins; of what stands in it
 
-def _first_line(about: Mapping[str, Any], records: int) -> bytes:
+def _write_head(about: Mapping[str, Any], records: int) -> bytes:
     "What a pack says of its run"
     told = {**about, 'shard': None, 'config': portable(about.get('config'))}
     return json.dumps(dict(pack=VERSION, records=records, run=told), ensure_ascii=False).encode('utf-8') + b'\n'
@@ -56,7 +56,7 @@ def pack_records(
     import lzma
     how = [dict(id=lzma.FILTER_LZMA2, preset=6, dict_size=1 << 24)]
     xz = lzma.LZMACompressor(lzma.FORMAT_XZ, lzma.CHECK_CRC64, filters=how)
-    parts = [xz.compress(_first_line(about, count)), *(xz.compress(to_line(r)) for r in records)]
+    parts = [xz.compress(_write_head(about, count)), *(xz.compress(to_line(r)) for r in records)]
     return b''.join([*parts, xz.flush()])
 
 # %% ../../nbs/runs/17_pack.ipynb #c5d541f9
@@ -72,9 +72,9 @@ class _PackBytes(io.RawIOBase):
         self.path, self.most = path, most
         try: self._file = io.FileIO(path)
         except OSError as e: raise RunError(f'{path} cannot be read ({e.strerror})') from None
-        self._begin()
+        self._rewind()
 
-    def _begin(self):
+    def _rewind(self):
         import lzma
         self._file.seek(0)
         self._xz, self._at, self._open = lzma.LZMADecompressor(lzma.FORMAT_XZ, MEMORY), 0, 0
@@ -114,7 +114,7 @@ class _PackBytes(io.RawIOBase):
         "Go to a place, from the start or from here."
         if whence == 2: raise io.UnsupportedOperation('the end of a pack is not known')
         wanted = offset + self._at * (whence == 1)
-        if wanted < self._at: self._begin()
+        if wanted < self._at: self._rewind()
         while self._at < wanted and self._unpack_next(min(CHUNK, wanted - self._at)): pass
         return self._at
 

@@ -29,8 +29,32 @@ from .table import score_all
 from ..utils.text import one_line
 
 # %% auto #0
-__all__ = ['RIGHT', 'T', 'split_of', 'samples_of', 'start_record', 'answer_one', 'utc_now', 'Timeout', 'limited', 'Job',
+__all__ = ['RIGHT', 'T', 'split_of', 'samples_of', 'start_record', 'utc_now', 'Timeout', 'limited', 'answer_one', 'Job',
            'read_shard', 'jobs_of', 'run_here', 'at_once']
+
+# %% ../../nbs/runs/03_record.ipynb #c0100181
+_KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag', 'evidence_pages', 'evidence_boxes',
+         'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids', 'task_type', 'tolerance', 'field',
+         'relevance')
+
+def question_fields(
+    sample: Sample, # of a data set
+    index: int      # its place there
+) -> dict[str, Any]: # fields of a `Record`; `data` is the fingerprint of question and gold
+    "Write down what a record says of its sample."
+    id, meta, answer = sample_id(sample, index), sample.get('meta', {}), sample.get('answer', [])
+    gold = [answer] if isinstance(answer, str) else list(answer or [])
+    return dict(sample=meta.get('id', id), index=index, doc=meta.get('doc_id', id), question=sample['question'],
+                gold=gold, data=digest([id, sample['question'], gold]), meta={k: meta[k] for k in _KEPT if k in meta})
+
+def _find_fault(sample: Sample) -> str:
+    "Why a sample cannot stand in a record, or ''"
+    try:
+        found = question_fields(sample, 0)
+        json.dumps(found, allow_nan=False, default=str)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as e:
+        return f'it cannot be written down ({type(e).__name__}: {one_line(str(e), 80)})'
+    return record_fault({**found, 'method': '', 'status': 'failed'})
 
 # %% ../../nbs/runs/03_record.ipynb #acdf822d
 def split_of(
@@ -48,31 +72,6 @@ def split_of(
     except TypeError as e: raise ConfigError(f'field dataset.options: {e}') from e
     except ValueError as e: raise ConfigError(f'field dataset: {e}') from e
 
-# %% ../../nbs/runs/03_record.ipynb #c0100181
-_KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag', 'evidence_pages', 'evidence_boxes',
-         'reasoning_type', 'answerable', 'n_pages', 'dataset', 'split', 'page_ids', 'task_type', 'tolerance', 'field',
-         'relevance')
-
-def question_fields(
-    sample: Sample, # of a data set
-    index: int      # its place there
-) -> dict[str, Any]: # fields of a `Record`; `data` is the fingerprint of question and gold
-    "Write down what a record says of its sample."
-    id, meta, answer = sample_id(sample, index), sample.get('meta', {}), sample.get('answer', [])
-    gold = [answer] if isinstance(answer, str) else list(answer or [])
-    return dict(sample=meta.get('id', id), index=index, doc=meta.get('doc_id', id), question=sample['question'],
-                gold=gold, data=digest([id, sample['question'], gold]), meta={k: meta[k] for k in _KEPT if k in meta})
-
-def _unrecordable(sample: Sample) -> str:
-    "Why a sample cannot stand in a record, or ''"
-    try:
-        found = question_fields(sample, 0)
-        json.dumps(found, allow_nan=False, default=str)
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as e:
-        return f'it cannot be written down ({type(e).__name__}: {one_line(str(e), 80)})'
-    return record_fault({**found, 'method': '', 'status': 'failed'})
-
-# %% ../../nbs/runs/03_record.ipynb #0032ae7b
 class _Recordable:
     "Samples of a split that can stand in records. Iterating raises DataError for another, or skips it."
     def __init__(self,
@@ -88,12 +87,12 @@ class _Recordable:
     def __iter__(self) -> Iterator[Sample]:
         self._own = []
         for n, sample in enumerate(self.split):
-            fault = _unrecordable(sample)
+            fault = _find_fault(sample)
             if not fault: yield sample
-            elif self.errors == 'raise': raise DataError(_skip_text(sample, n, fault))
-            else: self._own.append(_skip_text(sample, n, fault))
+            elif self.errors == 'raise': raise DataError(_describe_skipped(sample, n, fault))
+            else: self._own.append(_describe_skipped(sample, n, fault))
 
-def _skip_text(sample: Any, n: int, fault: str) -> str:
+def _describe_skipped(sample: Any, n: int, fault: str) -> str:
     "A sample that is left out, and why"
     meta = sample.get('meta') if isinstance(sample, dict) else None
     id = meta.get('id', n) if isinstance(meta, dict) else n
@@ -111,13 +110,13 @@ def samples_of(
         yield from enumerate(subset(split, data.limit or sys.maxsize, data.shuffle))
 
 # %% ../../nbs/runs/03_record.ipynb #e2829a83
-def _team_metrics(board: dict[str, Any], pages: int) -> dict[str, Any]:
+def _measure_team(board: dict[str, Any], pages: int) -> dict[str, Any]:
     "How the team worked together, from its Board"
     read = Board.from_dict(board)
     return dict(cells=len(read), coverage=round(read.coverage(pages)['share'], 4),
                 redundancy=round(read.redundancy(), 4), corrections=len(read.corrections()))
 
-def _page_scores(outcome: Answer, shown: list[int], gold: list[int]) -> dict[str, float]:
+def _score_pages(outcome: Answer, shown: list[int], gold: list[int]) -> dict[str, float]:
     "Was the evidence found on the right pages, and was it shown at all?"
     found = list(dict.fromkeys(e['page'] for e in outcome['evidence']))
     seen = [page in shown for page in gold]
@@ -125,13 +124,34 @@ def _page_scores(outcome: Answer, shown: list[int], gold: list[int]) -> dict[str
                 evidence_f1=score_many([found], [gold], 'evidence_f1', 'hotpotqa')[0],
                 page_recall=float(any(seen)), evidence_recall=float(all(seen)))
 
-def _scores(outcome: Answer, record: Record, shown: list[int], metrics: Mapping[str, str]) -> dict[str, float]:
+def _score_outcome(outcome: Answer, record: Record, shown: list[int], metrics: Mapping[str, str]) -> dict[str, float]:
     "All scores of an outcome; none where the split has no gold"
     said = {k: outcome[k] for k in ('answer', 'evidence')}
     answered = cast(Record, {**record, **said, 'shown': shown, 'status': 'ok'})
     pages = record['meta'].get('evidence_pages')
     known = {m: round(score_all([answered], m, f)[0], 6) for m, f in metrics.items()} if record['gold'] else {}
-    return {**(_page_scores(outcome, shown, pages) if pages else {}), **known}
+    return {**(_score_pages(outcome, shown, pages) if pages else {}), **known}
+
+RIGHT = .5   # a first metric from which an answer counts as right, as in reports
+
+def _finish_record(config: RunConfig, record: Record, outcome: Answer, pages: int) -> Record:
+    "A record with its outcome; ValueError for what cannot be written to the log, or not be read from it"
+    board, trace = outcome['board'], outcome['trace']
+    said = {k: v for k, v in outcome.items() if k not in ('board', 'trace', 'did')}
+    if did := outcome.get('did'): said['meta'] = {**record['meta'], 'did': did}
+    shown = outcome['shown'] if 'shown' in outcome else list(range(1, pages + 1))   # all, where a method names none
+    said['shown'] = shown
+    said['scores'] = _score_outcome(outcome, record, shown, metrics_of(config))
+    first = next((said['scores'][m] for m in metrics_of(config) if m in said['scores']), None)
+    said['right'] = None if first is None else first >= RIGHT
+    said['team'] = _measure_team(board, pages) if board else None
+    json.dumps(said, allow_nan=False)
+    kept = {'board': board, 'trace': trace} if config.trace else {}
+    finished = cast(Record, {**record, **said, 'status': 'ok', **kept})
+    fault = record_fault(finished)
+    if fault: raise ValueError(f'the method answered what no record can hold: {fault}')
+    to_line(finished)
+    return finished
 
 # %% ../../nbs/runs/03_record.ipynb #7a684210
 def start_record(
@@ -147,74 +167,11 @@ def start_record(
                  times={})
     return cast(Record, {**question_fields(sample, index), **known})
 
-# %% ../../nbs/runs/03_record.ipynb #cb496e27
-def _price_of(budget: BudgetConfig, method: Method, sample: Sample, client, seed: int) -> int:
-    "The budget of a question that is given in direct calls, about the pages that the method looks at"
-    task = Task(listed(sample['images']), sample['question'], client, Ledger(count=budget.count), seed,
-                meta=sample.get('meta') or {})
-    looks = {k: v for k, v in method.settings.items() if k in ('focus', 'k')}
-    price = task.look(**looks).price(DIRECT, DIRECT_TOKENS)
-    return int(price * cast(float, budget.calls))
-
-# %% ../../nbs/runs/03_record.ipynb #06ca4287
-def answer_one(
-    config: RunConfig, # the run
-    method: Method,    # who answers
-    index: int,        # place of the sample
-    sample: Sample,    # the question
-    client,            # the model
-    time_limit: Optional[float] = None, # seconds
-    attempt: int = 1   # how often it was tried, this time included
-) -> Record:
-    "Run a method on a sample; failures become records too."
-    record, start = start_record(config, method, index, sample, attempt), time.perf_counter()
-    words = getattr(client, 'words', None)   # reads page text, for whichever method asks first
-    before, spent = getattr(words, 'seconds', 0.), getattr(words, 'tokens', 0)
-    budget = budget_of(config, method)
-    ledger, bill = Ledger(budget.max_tokens, budget.count), PageBill()
-    try:
-        with limited(time_limit), own_account(), page_bill(bill):
-            if budget.calls: ledger.max_tokens = _price_of(budget, method, sample, client, record['seed'])
-            outcome = method.run(sample, client, ledger, record['seed'], config.gen)
-        record = _finish_record(config, record, outcome, len(sample['images']))
-    except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`
-        record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 400)}'
-        record['usage'] = ledger.total.to_dict()
-    reading = getattr(words, 'seconds', 0.) - before
-    record['times'] = dict(seconds=round(max(0., time.perf_counter() - start - reading), 4),
-                           reading=round(reading, 4), at=utc_now())
-    if (now := getattr(words, 'tokens', None)) is not None: record['times']['reading_tokens'] = now - spent
-    if bill: record['reading'] = bill.to_dict()
-    return record
-
 # %% ../../nbs/runs/03_record.ipynb #663e8f91
 def utc_now() -> str:
     "The time in UTC, as a record writes it."
     return time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())
 
-# %% ../../nbs/runs/03_record.ipynb #c3fed2e4
-RIGHT = .5   # a first metric from which an answer counts as right, as in reports
-
-def _finish_record(config: RunConfig, record: Record, outcome: Answer, pages: int) -> Record:
-    "A record with its outcome; ValueError for what cannot be written to the log, or not be read from it"
-    board, trace = outcome['board'], outcome['trace']
-    said = {k: v for k, v in outcome.items() if k not in ('board', 'trace', 'did')}
-    if did := outcome.get('did'): said['meta'] = {**record['meta'], 'did': did}
-    shown = outcome['shown'] if 'shown' in outcome else list(range(1, pages + 1))   # all, where a method names none
-    said['shown'] = shown
-    said['scores'] = _scores(outcome, record, shown, metrics_of(config))
-    first = next((said['scores'][m] for m in metrics_of(config) if m in said['scores']), None)
-    said['right'] = None if first is None else first >= RIGHT
-    said['team'] = _team_metrics(board, pages) if board else None
-    json.dumps(said, allow_nan=False)
-    kept = {'board': board, 'trace': trace} if config.trace else {}
-    finished = cast(Record, {**record, **said, 'status': 'ok', **kept})
-    fault = record_fault(finished)
-    if fault: raise ValueError(f'the method answered what no record can hold: {fault}')
-    to_line(finished)
-    return finished
-
-# %% ../../nbs/runs/03_record.ipynb #94c12f60
 class Timeout(BaseException):
     "The time limit of a question is over."
 
@@ -234,6 +191,45 @@ def limited(
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
+# %% ../../nbs/runs/03_record.ipynb #cb496e27
+def _price_budget(budget: BudgetConfig, method: Method, sample: Sample, client, seed: int) -> int:
+    "The budget of a question that is given in direct calls, about the pages that the method looks at"
+    task = Task(listed(sample['images']), sample['question'], client, Ledger(count=budget.count), seed,
+                meta=sample.get('meta') or {})
+    looks = {k: v for k, v in method.settings.items() if k in ('focus', 'k')}
+    price = task.look(**looks).price(DIRECT, DIRECT_TOKENS)
+    return int(price * cast(float, budget.calls))
+
+def answer_one(
+    config: RunConfig, # the run
+    method: Method,    # who answers
+    index: int,        # place of the sample
+    sample: Sample,    # the question
+    client,            # the model
+    time_limit: Optional[float] = None, # seconds
+    attempt: int = 1   # how often it was tried, this time included
+) -> Record:
+    "Run a method on a sample; failures become records too."
+    record, start = start_record(config, method, index, sample, attempt), time.perf_counter()
+    words = getattr(client, 'words', None)   # reads page text, for whichever method asks first
+    before, spent = getattr(words, 'seconds', 0.), getattr(words, 'tokens', 0)
+    budget = budget_of(config, method)
+    ledger, bill = Ledger(budget.max_tokens, budget.count), PageBill()
+    try:
+        with limited(time_limit), own_account(), page_bill(bill):
+            if budget.calls: ledger.max_tokens = _price_budget(budget, method, sample, client, record['seed'])
+            outcome = method.run(sample, client, ledger, record['seed'], config.gen)
+        record = _finish_record(config, record, outcome, len(sample['images']))
+    except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`
+        record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 400)}'
+        record['usage'] = ledger.total.to_dict()
+    reading = getattr(words, 'seconds', 0.) - before
+    record['times'] = dict(seconds=round(max(0., time.perf_counter() - start - reading), 4),
+                           reading=round(reading, 4), at=utc_now())
+    if (now := getattr(words, 'tokens', None)) is not None: record['times']['reading_tokens'] = now - spent
+    if bill: record['reading'] = bill.to_dict()
+    return record
+
 # %% ../../nbs/runs/03_record.ipynb #9419fc63
 class Job(NamedTuple):
     "The methods that a sample still needs."
@@ -250,8 +246,7 @@ def read_shard(
     if not m or not 1 <= int(m[1]) <= int(m[2]): raise ConfigError(f'shard {text!r}: write i/n, from 1/n to n/n')
     return int(m[1]) - 1, int(m[2])
 
-# %% ../../nbs/runs/03_record.ipynb #3f950465
-def _pending(record: Record, entry: Optional[Entry], retry_failed: bool) -> int:
+def _number_attempt(record: Record, entry: Optional[Entry], retry_failed: bool) -> int:
     "The number of the attempt that is due, 0 if there is none; RunError if the sample changed meanwhile"
     if entry is None: return 1
     if entry.data and entry.data != record['data']:
@@ -269,7 +264,7 @@ def jobs_of(
     methods = [make_method(m) for m in config.methods]
     for i, s in samples_of(config.dataset, split):
         if i % shard[1] != shard[0]: continue
-        due = [(m, _pending(start_record(config, m, i, s), done.get((sample_id(s, i), m.name)), retry_failed))
+        due = [(m, _number_attempt(start_record(config, m, i, s), done.get((sample_id(s, i), m.name)), retry_failed))
                for m in methods]
         if any(a for _, a in due): yield Job(i, s, [(m, a) for m, a in due if a])
 
@@ -286,7 +281,6 @@ def run_here(
     yield from at_once((partial(answer_one, config, m, j.index, j.sample, client, limit, a)
                         for j in jobs for m, a in j.methods), in_flight)
 
-# %% ../../nbs/runs/03_record.ipynb #3392089d
 T = TypeVar('T')
 
 def at_once(
@@ -301,10 +295,10 @@ def at_once(
         waiting: set[Future[T]] = set()
         for call in calls:
             waiting.add(pool.submit(call))
-            if len(waiting) >= 2 * in_flight: yield from _ready(waiting)
-        while waiting: yield from _ready(waiting)
+            if len(waiting) >= 2 * in_flight: yield from _take_ready(waiting)
+        while waiting: yield from _take_ready(waiting)
 
-def _ready(waiting: set[Future[T]]) -> list[T]:
+def _take_ready(waiting: set[Future[T]]) -> list[T]:
     "What is done; waits for one at least"
     done, _ = wait(waiting, return_when=FIRST_COMPLETED)
     waiting -= done

@@ -46,14 +46,14 @@ def _mean(values: Iterable[Optional[float]]) -> Optional[float]:
     known = [v for v in values if v is not None]
     return math.fsum(known) / len(known) if known else None
 
-def _price(usage: Mapping[str, int], price: Mapping[str, float]) -> float:
+def _compute_price(usage: Mapping[str, int], price: Mapping[str, float]) -> float:
     "What a question costs; cached tokens cost what others do unless `price` says otherwise"
     cached, prompt = usage.get('cached_tokens', 0), price.get('prompt', 0)
     fresh = usage.get('prompt_tokens', 0) - cached
     written = usage.get('completion_tokens', 0) * price.get('completion', 0)
     return (fresh * prompt + cached * price.get('cached', prompt) + written) / 1e6
 
-def _selection(answers: list[Answer]) -> dict[str, Optional[float]]:
+def _measure_selection(answers: list[Answer]) -> dict[str, Optional[float]]:
     "How many pages were shown and whether the evidence was among them; None where all pages were shown"
     shown = [(len(a.record.get('shown') or []), a.pages) for a in answers]
     if not any(0 < n < pages for n, pages in shown): return dict.fromkeys(('pages_shown', *_RECALLS))
@@ -63,31 +63,31 @@ def _selection(answers: list[Answer]) -> dict[str, Optional[float]]:
 
 _RECALLS = ('page_recall', 'evidence_recall')
 
-def _method_row(answers: list[Answer], others: Mapping[str, str], price: Optional[Mapping[str, float]],
+def _make_method_row(answers: list[Answer], others: Mapping[str, str], price: Optional[Mapping[str, float]],
                 n_resamples: int) -> MethodRow:
     "The row of one method"
     e = bootstrap([a.score for a in answers], [a.document for a in answers], n_resamples=n_resamples)
     calls, n, records = sum(a.cost.calls for a in answers), len(answers), [a.record for a in answers]
-    cost = sum(_price(r.get('usage') or {}, price) for r in records) if price else None
+    cost = sum(_compute_price(r.get('usage') or {}, price) for r in records) if price else None
     replies = sum(a.turns.all or a.cost.calls for a in answers)
     return MethodRow(questions=n, asked=n, score=100 * e.mean, low=100 * e.low, high=100 * e.high,
                      metrics={m: 100 * score_all(records, m, f).mean for m, f in others.items()},
                      tokens=sum(a.cost.tokens for a in answers) / n, calls=calls / n,
                      seconds=_mean((r.get('times') or {}).get('seconds') for r in records) or 0.,
                      invalid=sum(map(count_invalid, records)) / max(1, replies),
-                     failed=sum(a.failed for a in answers), price=cost, **_selection(answers))
+                     failed=sum(a.failed for a in answers), price=cost, **_measure_selection(answers))
 
 # %% ../../nbs/runs/06_report.ipynb #e9322bcd
 _RUNS = 'What was run'
 
-def _without_column(table: Table, name: str) -> Table:
+def _drop_column(table: Table, name: str) -> Table:
     "A table without a column, or as it is where there is none"
     if name not in table.columns: return table
     at = list(table.columns).index(name)
     return Table(table.title, {c: how for c, how in table.columns.items() if c != name},
                  [[*row[:at], *row[at + 1:]] for row in table.rows])
 
-def _settings_text(run: Run) -> str:
+def _describe_settings(run: Run) -> str:
     "The settings of a run and its methods that are not the usual ones, in a line"
     config = run.about.get('config') or {}
     known = {k: config.get(k) for k in ('gen', 'budget') if config.get(k)}
@@ -96,7 +96,7 @@ def _settings_text(run: Run) -> str:
     parts = {**known, **({'client': client} if client else {}), **({'methods': methods} if methods else {})}
     return '; '.join(f'{k}: {json.dumps(v, ensure_ascii=False)}' for k, v in parts.items())
 
-def _run_table(runs: list[Run], answers: list[Answer]) -> Table:
+def _make_run_table(runs: list[Run], answers: list[Answer]) -> Table:
     "What was run, a row for each run"
     columns = {'run': '{}', 'model': '{}', 'data set': '{}', 'split': '{}', 'questions': '{:,}', 'documents': '{:,}',
                'seed': '{}', 'CoSee': '{}', 'commit': '{}', 'begun': '{}', 'settings': '{}'}
@@ -107,11 +107,10 @@ def _run_table(runs: list[Run], answers: list[Answer]) -> Table:
         rows.append([one_line(run.folder.resolve().name, 60), model_name(config), data.get('name'), data.get('split'),
                      len({a.sample for a in own}), len({a.document for a in own}), str(config.get('seed', '')),
                      (about.get('versions') or {}).get('cosee'), str((about.get('git') or {}).get('commit') or '')[:9],
-                     (about.get('times') or {}).get('at'), one_line(_settings_text(run), 600)])
+                     (about.get('times') or {}).get('at'), one_line(_describe_settings(run), 600)])
     return Table(_RUNS, columns, [[v if v is None or isinstance(v, int) else one_line(str(v), 600)
                                             for v in row] for row in rows])
 
-# %% ../../nbs/runs/06_report.ipynb #6e61ce89
 _DEFINITIONS = {
     'score': 'the mean of the metric over questions, 0 to 100; a question that failed counts 0',
     'interval': 'a 95 % percentile interval from drawing whole documents with replacement',
@@ -145,7 +144,7 @@ class Disagreement(TypedDict):
     gold: list[str]
     methods: dict[str, MethodAnswer]
 
-def _disagreement(rows: dict[str, Answer]) -> Disagreement:
+def _make_disagreement(rows: dict[str, Answer]) -> Disagreement:
     "The answers of all methods to one question"
     first = next(iter(rows.values()))
     given = {m: MethodAnswer(a.record.get('error') if a.failed else a.answer, a.score, a.record.get('page'))
@@ -168,7 +167,7 @@ def table_html(
     body = [el('tr', [cell('td', i, text) for i, text in enumerate(row)]) for row in table.texts()]
     return el('div', el('table', el('thead', head), el('tbody', body)), cls='card')
 
-def _question_html(q: Disagreement) -> Html:
+def _draw_question(q: Disagreement) -> Html:
     "One question, folded"
     gold = one_line(' / '.join(q['gold']), 400)
     rows = [el('tr', el('td', one_line(m, 80)),
@@ -199,21 +198,21 @@ class Report:
         (name, flavour), *others = self.metrics.items()
         self.metric, self.n_resamples = {name: flavour}, n_resamples
         self.answers = read_answers(self.runs, f'{name}={flavour}')
-        self.rows = self._by_label()
+        self.rows = self._group_by_label()
         self.baseline = baseline or next(iter(self.rows))
         if self.baseline not in self.rows:
             raise RunError(f"no method {self.baseline!r} here: choose from {', '.join(self.rows)}")
-        self.table = {m: _method_row(rows, dict(others), price, n_resamples) for m, rows in self.rows.items()}
+        self.table = {m: _make_method_row(rows, dict(others), price, n_resamples) for m, rows in self.rows.items()}
         self.analysis = Analysis(self.answers, n_resamples)
-        self._look_through()
+        self._count_failures()
 
-    def _by_label(self) -> dict[str, list[Answer]]:
+    def _group_by_label(self) -> dict[str, list[Answer]]:
         "Answers by method, in the order of the runs"
         found: dict[str, list[Answer]] = {m: [] for labels in label_methods(self.runs) for m in labels.values()}
         for a in self.answers: found.setdefault(a.label, []).append(a)
         return {m: rows for m, rows in found.items() if rows}
 
-    def _look_through(self):
+    def _count_failures(self):
         "Count what was asked and what failed, scored or not"
         self.failures, self.statuses = list[list[str]](), list[tuple[Run, dict[str, str], Any]]()
         for run, labels in zip(self.runs, label_methods(self.runs), strict=True):
@@ -285,7 +284,7 @@ class Report:
             scores = [a.score for a in question.values()]
             return max(scores) - min(scores)
         wide = sorted((q for q in questions if gap(q) > 0), key=gap, reverse=True)
-        return [_disagreement(q) for q in wide[:n]]
+        return [_make_disagreement(q) for q in wide[:n]]
 
     def method_table(self) -> Table:
         "Make the table of methods."
@@ -293,13 +292,13 @@ class Report:
                    **dict.fromkeys([*self.metrics][1:], '{:.1f}'), 'tokens': '{:,.0f}', 'pages shown': '{:.1f}',
                    'page recall': '{:.2f}', 'evidence recall': '{:.2f}', 'calls': '{:.1f}', 'seconds': '{:.2f}',
                    'invalid replies': '{:.1%}', 'failed': '{:,}', 'price': '{:.4f}'}
-        rows = [self._method_cells(m, r) for m, r in self.table.items()]
+        rows = [self._make_cells(m, r) for m, r in self.table.items()]
         used = [i for i, c in enumerate(columns) if any(row[i] is not None for row in rows)]
         names = list(columns)
         return Table('Methods', {names[i]: columns[names[i]] for i in used}, [[row[i] for i in used] for row in rows])
 
     @staticmethod
-    def _method_cells(method: str, r: MethodRow) -> list[Any]:
+    def _make_cells(method: str, r: MethodRow) -> list[Any]:
         "The cells of a method"
         scored = f"{r['questions']:,} of {r['asked']:,}" if r['asked'] > r['questions'] else r['questions']
         tokens = 'no model' if r['calls'] and not r['tokens'] else r['tokens']
@@ -336,16 +335,16 @@ class Report:
         failures = Table('What failed', dict.fromkeys(('question', 'method', 'error'), '{}'),
                          [[*row] for row in self.failures[:50]])
         every = [self.team_table(), *found.values(), self.progress_table(), failures,
-                 _run_table(self.runs, self.answers)]
+                 _make_run_table(self.runs, self.answers)]
         one_model = len({a.model for a in self.answers}) == 1
-        return [_without_column(t, 'model') if one_model and t.title != _RUNS else t for t in every if t.rows]
+        return [_drop_column(t, 'model') if one_model and t.title != _RUNS else t for t in every if t.rows]
 
     def pictures(self) -> list[Picture]:
         "Choose the pictures that the runs have the numbers for; drawing one raises ImportError without matplotlib."
         out, models = list[Picture](), list(dict.fromkeys(a.model for a in self.answers))
         for model in models:
             where = f'{model}: ' * (len(models) > 1)
-            out.append(self._score_picture(model, where))
+            out.append(self._draw_scores(model, where))
             told = [h for h in self.analysis.herding if h.group.model == model]
             if told: out.append(herding_picture(told, f'{where}first answers and what became of them'))
             largest = {c.group.method: c for c in self.analysis.calibration if c.group.model == model and c.bins}
@@ -353,7 +352,7 @@ class Report:
         if any(a.roles for a in self.answers): out.insert(1, usage_picture(self.rows))
         return out
 
-    def _score_picture(self, model: str, where: str) -> Picture:
+    def _draw_scores(self, model: str, where: str) -> Picture:
         "Scores of one run, or the accuracy of several, in which a method may stand at many budgets"
         if len(self.runs) == 1:
             points = [ScorePoint(rows[0].method, m, *(self.table[m][k] for k in ('tokens', 'score', 'low', 'high')))
@@ -371,11 +370,11 @@ class Report:
         said = '\n'.join(f'- {md_line(s, 400)}' for s in self.sentences())
         parts = [f'# {md_line(self.name)}: {md_line(self.title)}', self.method_table().markdown(), said]
         parts += [f'## {t.title}\n\n{t.markdown()}' for t in self.tables()]
-        parts += ['## Questions on which the methods differ', self._question_table(questions)]
+        parts += ['## Questions on which the methods differ', self._write_questions(questions)]
         terms = [f'- **{term}**: {meaning}' for term, meaning in _DEFINITIONS.items()]
         return '\n\n'.join(p for p in [*parts, '## Definitions', '\n'.join(terms)] if p) + '\n'
 
-    def _question_table(self, n: int) -> str:
+    def _write_questions(self, n: int) -> str:
         "The questions on which methods differ, in Markdown"
         columns = dict.fromkeys(['question', 'text', 'gold', *self.rows], '{}')
         rows: list[list[Value]] = [
@@ -386,7 +385,7 @@ class Report:
 
     def _repr_markdown_(self): return self.markdown(8)
 
-    def _figures(self) -> Html:
+    def _draw_figures(self) -> Html:
         "The pictures as HTML, or a word on what they need"
         try: drawn = [(p.title, Html(p.svg())) for p in self.pictures()]
         except ImportError as e: return el('p', f'The figures are left out: {e}.', cls='soft')
@@ -401,10 +400,10 @@ class Report:
                   el('meta', name='viewport', content='width=device-width'),
                   el('meta', name='referrer', content='no-referrer'), el('title', f'{self.name}: {self.title}'),
                   el('style', Html(inline_style('runs/assets/report.css'))))
-        listed = [_question_html(q) for q in self.disagreements(questions)]
+        listed = [_draw_question(q) for q in self.disagreements(questions)]
         terms = [el('p', el('b', term), f': {meaning}.') for term, meaning in _DEFINITIONS.items()]
         body = el('body', el('h1', self.name, el('small', self.title)), table_html(self.method_table()),
-                  el('ul', [el('li', one_line(s, 500)) for s in self.sentences()]), self._figures(),
+                  el('ul', [el('li', one_line(s, 500)) for s in self.sentences()]), self._draw_figures(),
                   [[el('h2', t.title), table_html(t)] if len(t.rows) <= _MANY else
                    el('details', el('summary', f'{t.title}: {len(t.rows):,} rows'), table_html(t))
                    for t in self.tables()],
@@ -417,7 +416,7 @@ class Report:
         status = [dict(folder=str(run.folder), **run.progress(), methods=status) for run, _, status in self.statuses]
         return dict(metric=self.metric, baseline=self.baseline, methods=self.table,
                     tests=[vars(d) for d in self.tests()], notes=self.sentences(), runs=status,
-                    settings=_run_table(self.runs, self.answers).to_dict(),
+                    settings=_make_run_table(self.runs, self.answers).to_dict(),
                     failed=[dict(zip(('sample', 'method', 'error'), f, strict=True)) for f in self.failures],
                     tables={name: t.to_dict() for name, t in self.analysis.tables().items()})
 

@@ -79,9 +79,9 @@ class Run:
 
     def status(self) -> Status:
         "How many questions each method answered, what failed, and what it cost."
-        out = Status({m: _nothing() for m in self.methods})
+        out = Status({m: _zero_counts() for m in self.methods})
         for r in self:
-            s, usage = out.setdefault(r['method'], _nothing()), r.get('usage', {})
+            s, usage = out.setdefault(r['method'], _zero_counts()), r.get('usage', {})
             if r['status'] == 'ok': s['ok'] += 1
             else: s['failed'] += 1
             s['tokens'] += usage.get('total_tokens', 0)
@@ -142,7 +142,7 @@ class Run:
         method: str            # one of the run's
     ) -> list[dict[str, Any]]: # id, answer, evidence_pages, and page and confidence where they are known
         "Answers of one method, ready to be submitted; raises RunError if there are none."
-        found = [_prediction(r) for r in self if r['method'] == method]
+        found = [_make_prediction(r) for r in self if r['method'] == method]
         if not found: raise RunError(f"{self.folder}: no record of {method!r}; it has {', '.join(self.methods)}")
         return found
 
@@ -177,8 +177,7 @@ class Status(dict[str, Counts]):
                  f"{s['calls']:,}", f"{s['seconds']:,.0f}"] for m, s in self.items()]
         return md_table(('method', 'answered', 'failed', 'tokens', 'calls', 'seconds'), rows, range(1, 6))
 
-# %% ../../nbs/runs/01_table.ipynb #8c39cfa2
-def _nothing() -> Counts:
+def _zero_counts() -> Counts:
     return Counts(ok=0, failed=0, tokens=0, calls=0, invalid=0, replies=0, seconds=0., reading=0., reading_tokens=0)
 
 def count_invalid(
@@ -197,7 +196,7 @@ def count_replies(
 # %% ../../nbs/runs/01_table.ipynb #10d519c7
 _CONTEXT = ('answer_format', 'year_flag', 'answer_type', 'tolerance', 'dataset')   # of a record's meta
 
-def _context_of(
+def _get_context(
     record: Record # a record
 ) -> dict[str, Any]:
     "What official scorers look at besides the answers."
@@ -205,7 +204,6 @@ def _context_of(
     known = {k: meta[k] for k in _CONTEXT if meta.get(k) or meta.get(k) == 0}   # a tolerance may be 0
     return {'question': record.get('question', ''), **known}
 
-# %% ../../nbs/runs/01_table.ipynb #f0510b4c
 def _both_abstain(record: Record) -> bool:
     "Is there no answer, and was none given?"
     return means_none(record.get('answer')) and all(map(means_none, record['gold']))
@@ -232,7 +230,7 @@ def score_all(
     preds, pages = [_scored_value(r, metric, flavour) for r in records], _PAGE_GOLDS.get(metric)
     golds = [(r.get('meta') or {}).get(pages) if pages else official_golds(flavour, r['gold']) for r in records]
     fast = flavour == 'rrc' and metric == 'anls'   # it looks at nothing but answers
-    scores = score_many(preds, golds, metric, flavour, None if fast else list(map(_context_of, records)),
+    scores = score_many(preds, golds, metric, flavour, None if fast else list(map(_get_context, records)),
                         on_error=None if fast else 0.)
     if flavour in NONE_WORDS or pages: return scores
     scores[:] = [1. if _both_abstain(r) else s for s, r in zip(scores, records, strict=True)]
@@ -259,7 +257,7 @@ def slim(
     return cast(Record, {k: v for k, v in record.items() if k not in ('trace', 'board', 'hypotheses', 'corrections')})
 
 # %% ../../nbs/runs/01_table.ipynb #02bc6882
-def _simple(fields: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
+def _drop_nested(fields: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
     "What fits into a cell, under names that say where it comes from"
     return {prefix + k: v for k, v in fields.items() if not isinstance(v, (dict, list))}
 
@@ -268,48 +266,47 @@ def flat(
 ) -> dict[str, Any]:  # one level, values that fit into a cell
     "A record as a row of a table."
     evidence = record.get('evidence') or []
-    return {**_simple(slim(record)), **(record.get('scores') or {}), **(record.get('usage') or {}),
+    return {**_drop_nested(slim(record)), **(record.get('scores') or {}), **(record.get('usage') or {}),
             **{f'team_{k}': v for k, v in (record.get('team') or {}).items()}, **(record.get('times') or {}),
             'gold': ' | '.join(map(str, record.get('gold') or [])),
             'evidence_pages': ' '.join(dict.fromkeys(str(e['page']) for e in evidence)),
             'boxes': json.dumps([e.get('bbox') for e in evidence]),
-            **_simple(record.get('reading') or {}, 'reading_'),
-            **_simple(record.get('meta') or {}, 'meta_')}
+            **_drop_nested(record.get('reading') or {}, 'reading_'),
+            **_drop_nested(record.get('meta') or {}, 'meta_')}
 
 # %% ../../nbs/runs/01_table.ipynb #22924127
-def _text(value) -> Optional[str]:
+def _to_text(value) -> Optional[str]:
     "A cell as text; what is missing stays missing"
     return None if value is None or value != value else str(value)
 
-def _texts(frame: DataFrame) -> DataFrame:
+def _unify_columns(frame: DataFrame) -> DataFrame:
     "Columns of several types as text: Parquet knows one type a column"
     mixed = [c for c in frame if frame[c].dtype == object and len({type(v) for v in frame[c].dropna()}) > 1]
-    return frame.assign(**{c: frame[c].map(_text) for c in mixed})
+    return frame.assign(**{c: frame[c].map(_to_text) for c in mixed})
 
-# %% ../../nbs/runs/01_table.ipynb #ce3da530
-def _safe(value):
+def _escape_formula(value):
     "Text that no spreadsheet takes for a formula"
     return "'" + value if isinstance(value, str) and value[:1] in ('=', '+', '-', '@', '\t', '\r') else value
 
-def _safe_column(column: Series) -> Series:
+def _escape_column(column: Series) -> Series:
     "The texts of a column made safe; whole numbers stay whole beside what is missing"
     import pandas as pd
-    return pd.Series([_safe(value) for value in column], index=column.index, dtype=object)
+    return pd.Series([_escape_formula(value) for value in column], index=column.index, dtype=object)
 
 def write_frame(
     frame: Callable[[], DataFrame], # makes the table, once it is known that it can be written
     path: Path                      # .csv or .parquet
 ) -> Path:
     "Write a table; raises ValueError for another ending."
-    if path.suffix == '.csv': frame().apply(_safe_column).to_csv(path, index=False)
+    if path.suffix == '.csv': frame().apply(_escape_column).to_csv(path, index=False)
     elif path.suffix == '.parquet':
         need('a parquet file', 'pandas', 'pyarrow')
-        _texts(frame()).to_parquet(path, index=False)
+        _unify_columns(frame()).to_parquet(path, index=False)
     else: raise ValueError(f'{path.name}: write .csv, .parquet or .jsonl')
     return path
 
 # %% ../../nbs/runs/01_table.ipynb #8b44b175
-def _prediction(record: Record) -> dict[str, Any]:
+def _make_prediction(record: Record) -> dict[str, Any]:
     "One answer, ready to be submitted"
     pages = list(dict.fromkeys(e['page'] for e in record.get('evidence') or []))
     known = {k: record.get(k) for k in ('page', 'confidence') if record.get(k) is not None}
@@ -339,13 +336,13 @@ def replay_record(
 # %% ../../nbs/runs/01_table.ipynb #3a4ed11d
 Chosen = dict[tuple[str, str], tuple[Entry, int]]   # (sample, method) -> the entry that counts, and its run's place
 
-def _same_configuration(runs: list[Run]):
+def _require_one_configuration(runs: list[Run]):
     "RunError if runs differ in what they ran"
     named = ', '.join(f"{r.folder.name} {r.about.get('hash')}" for r in runs)
     if len({what_ran(r.about) for r in runs}) > 1:
         raise RunError(f'these runs differ in their configuration: {named}')
 
-def _best_entries(runs: list[Run]) -> Chosen:
+def _choose_entries(runs: list[Run]) -> Chosen:
     "For each question the entry that ended well, or was tried most often"
     best: Chosen = {}
     for n, r in enumerate(runs):
@@ -353,8 +350,7 @@ def _best_entries(runs: list[Run]) -> Chosen:
             if k not in best or (e.ok, e.attempt) > (best[k][0].ok, best[k][0].attempt): best[k] = (e, n)
     return best
 
-# %% ../../nbs/runs/01_table.ipynb #02d72359
-def _all_of(runs: list[Run], best: Chosen) -> Iterator[Record]:
+def _read_chosen(runs: list[Run], best: Chosen) -> Iterator[Record]:
     "The chosen records in the order of the data set"
     with ExitStack() as stack:
         files = {n: stack.enter_context(runs[n].open()) for n in {n for _, n in best.values()}}
@@ -388,13 +384,13 @@ def join_runs(
     "Write one run from several of one configuration; raises RunError if they differ, or a run lies there already."
     runs, out = [Run(f) for f in find_runs(folders)], Path(out)
     if not runs: raise RunError('there is nothing to join')
-    _same_configuration(runs)
-    best = _best_entries(runs)
+    _require_one_configuration(runs)
+    best = _choose_entries(runs)
     about = {**runs[0].about, 'shard': None, 'questions': _count_questions([run.about for run in runs])}
     if out.suffix == '.pack' and not out.is_dir(): return _write_archive(out, about, runs, best)
     if (out / ABOUT).exists() and Run(out).entries(): raise RunError(f'{out} holds a run already; name a new folder')
     with RunLog(out) as log:
-        for record in _all_of(runs, best): log.write(record)
+        for record in _read_chosen(runs, best): log.write(record)
     write_about(out, {**about, 'hash': digest(about.get('config'))} if runs[0].packed else about)
     return Run(out)
 
@@ -402,5 +398,5 @@ def _write_archive(out: Path, about: dict[str, Any], runs: list[Run], best: Chos
     "One file with the chosen records; an older archive is replaced"
     if not best: raise RunError(f'{runs[0].folder} has no records yet')
     asked = len({sample for sample, _ in best})
-    write_whole(out, pack_records({**about, 'questions': asked}, _all_of(runs, best), len(best)))
+    write_whole(out, pack_records({**about, 'questions': asked}, _read_chosen(runs, best), len(best)))
     return Run(out)

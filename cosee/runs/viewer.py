@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Row', 'LogTail', 'Viewer', 'damage_words', 'ViewerData', 'Exported', 'export_viewer']
+__all__ = ['Row', 'LogTail', 'damage_words', 'ViewerData', 'Viewer', 'Exported', 'export_viewer']
 
 # %% ../../nbs/runs/12_viewer.ipynb #b2004385
 import gzip, json, re, threading, warnings
@@ -43,19 +43,18 @@ class Row(NamedTuple):
     facets: tuple[str, ...]     # values of `_FACETS`
     answer: tuple[Any, ...]     # values of `_OF_ANSWER`
 
-# %% ../../nbs/runs/12_viewer.ipynb #ad08f14c
-def _question_values(record: Record) -> tuple[str, ...]:
+def _read_question(record: Record) -> tuple[str, ...]:
     "What is the same for all methods of a question"
     doc, pages = record['doc'], record['meta'].get('evidence_pages') or []
     gold = ' | '.join(clean(g, 200) for g in record['gold'][:8])
     return (clean(record['sample'], 120), clean(record['question'], 500), gold, clean('' if doc is None else doc, 120),
             ' '.join(map(str, pages[:40])))
 
-def _facet_values(record: Record) -> tuple[str, ...]:
+def _read_facets(record: Record) -> tuple[str, ...]:
     values = [record['meta'].get(k) for k in _FACETS]
     return tuple(clean(v, 60) if isinstance(v, (str, int, float)) else '' for v in values)
 
-def _answer_values(record: Record) -> tuple[Any, ...]:
+def _read_answer(record: Record) -> tuple[Any, ...]:
     "What differs by method"
     failed, usage = record['status'] != 'ok', record['usage']
     said = record['error'] or NO_REASON if failed else record['answer']
@@ -63,7 +62,7 @@ def _answer_values(record: Record) -> tuple[Any, ...]:
             usage.get('calls'), record['times'].get('seconds'), record['attempt'])
 
 # %% ../../nbs/runs/12_viewer.ipynb #e8fae2d2
-def _score(record: Record, metrics: Mapping[str, str], stored: bool) -> _Scores:
+def _score_record(record: Record, metrics: Mapping[str, str], stored: bool) -> _Scores:
     "A score for each metric, or None; `stored`: those in the record are of these flavours"
     if not record['gold']: return [None] * len(metrics)
     if record['status'] != 'ok': return [0.] * len(metrics)
@@ -73,6 +72,9 @@ def _score(record: Record, metrics: Mapping[str, str], stored: bool) -> _Scores:
         anew = next(iter(score_records([record], missing).values()))
         found |= {m: float(scores[0]) for m, scores in anew.items()}
     return [round(found[m], 4) for m in metrics]
+
+# %% ../../nbs/runs/12_viewer.ipynb #ca7c0b79
+def _make_key(run: int, sample: str, method: str) -> str: return digest([run, sample, method], 16)
 
 # %% ../../nbs/runs/12_viewer.ipynb #7892e6e3
 class LogTail:
@@ -112,32 +114,98 @@ class LogTail:
         self.lines += 1
         try: record = parse_record(line)
         except ValueError as e: self.faults.append(Fault(self.lines, str(e)))
-        else: self.rows[key_of(record)] = self._row(record)
+        else: self.rows[key_of(record)] = self._make_row(record)
         self.end += len(line)
 
-    def _row(self, record: Record) -> Row:
+    def _make_row(self, record: Record) -> Row:
         sample, method = key_of(record)
-        return Row(key=_key(self.number, sample, method), run=self.number, method=method,
+        return Row(key=_make_key(self.number, sample, method), run=self.number, method=method,
                    sample=(sample, record['data']), index=record['index'], offset=self.end,
-                   scores=_score(record, self.metrics, self.stored), question=_question_values(record),
-                   facets=_facet_values(record), answer=_answer_values(record))
-
-# %% ../../nbs/runs/12_viewer.ipynb #ca7c0b79
-def _key(run: int, sample: str, method: str) -> str: return digest([run, sample, method], 16)
+                   scores=_score_record(record, self.metrics, self.stored), question=_read_question(record),
+                   facets=_read_facets(record), answer=_read_answer(record))
 
 # %% ../../nbs/runs/12_viewer.ipynb #946b2315
-def _recorded_episode(record: Mapping[str, Any]) -> dict[str, Any]:
+def _read_recorded_episode(record: Mapping[str, Any]) -> dict[str, Any]:
     "An episode as far as a record tells it, without its trace"
     said = {k: record.get(k) for k in ('answer', 'confidence', 'page', 'stopped', 'steps')}
     return {**said, 'evidence': record.get('evidence') or [], 'board': Board.from_dict(record['board'])}
 
-def _episode(record: Record) -> Optional[dict[str, Any]]:
+def _read_episode(record: Record) -> Optional[dict[str, Any]]:
     "The episode of a team's record, None for a method without a Board"
     if not record.get('board'): return None
     about = dict(question=record['question'], usage=record['usage'])
     try: replayed = dict(cast(dict[str, Any], replay_record(record)) or {})
     except Exception: replayed = {}   # of another version: the Board says most of it
-    return {**about, **(replayed or _recorded_episode(record)), 'seconds': record['times'].get('seconds')}
+    return {**about, **(replayed or _read_recorded_episode(record)), 'seconds': record['times'].get('seconds')}
+
+# %% ../../nbs/runs/12_viewer.ipynb #bdfdf055
+def _describe(run: Run) -> list[str]:
+    "What was run, in a few words"
+    config, versions, git, times = (run.about.get(k) or {} for k in ('config', 'versions', 'git', 'times'))
+    data, client = (config[k] if isinstance(config.get(k), dict) else {} for k in ('dataset', 'client'))
+    known = dict(data=' '.join(str(data[k]) for k in ('name', 'split') if data.get(k)), model=client.get('type'),
+                 seed=config.get('seed'), begun=str(times.get('at') or '')[:16].replace('T', ' '),
+                 CoSee=versions.get('cosee'), commit=str(git.get('commit') or '')[:9], shard=run.about.get('shard'))
+    return [f'{name} {clean(v, 80)}' for name, v in known.items() if v not in (None, '')]
+
+# %% ../../nbs/runs/12_viewer.ipynb #20761b53
+def damage_words(
+    tail: LogTail # of a run
+) -> list[str]:   # a sentence, or none
+    "Say which lines of a log hold no record."
+    if not tail.faults: return []
+    path = clean(f'{tail.run.folder.name}/{RECORDS}', 200)
+    return [f'{path}: {fault_words(tail.faults)}. The same `cosee run` answers their questions again.']
+
+def _warn_of_version(run: Run) -> str:
+    "A word on a run of another version, '' for this one"
+    from cosee import __version__
+    wrote = str((run.about.get('versions') or {}).get('cosee') or __version__)
+    if wrote.split('.')[:2] == __version__.split('.')[:2]: return ''
+    return (f'{clean(run.folder.name, 300)}/{ABOUT} was written by CoSee {clean(wrote, 30)}, this is '
+            f'{__version__}: fields that it does not know are not shown.')
+
+def _list_notices(tail: LogTail) -> list[str]:
+    "What the reader should know about the folder"
+    path = clean(f'{tail.run.folder.name}/{RECORDS}', 200)
+    absent = f'{path} is not there: nothing has been answered yet, or the file was not copied.'
+    torn = (f'{path}: the last line is not whole. Either the run is going on, or it was stopped while writing; '
+            'the same `cosee run` mends the file.')
+    notices = ['' if tail.run.path.exists() else absent, *damage_words(tail), torn if tail.torn else '',
+               _warn_of_version(tail.run)]
+    return [n for n in notices if n]
+
+# %% ../../nbs/runs/12_viewer.ipynb #e585bad0
+def _order_naturally(text: str) -> tuple[int, int, str]:
+    "Sorts numbers by their value, before words"
+    return (0, len(text), text) if text.isdigit() else (1, 0, text)
+
+def _list_facets(samples: list[Row]) -> tuple[list[tuple[str, list[str]]], list[list[int]]]:
+    "What questions can be chosen by: names and values, and for each a column of numbers"
+    names, columns = [], []
+    for k, name in enumerate(_FACETS):
+        values = sorted({row.facets[k] for row in samples} - {''}, key=_order_naturally)
+        if not 2 <= len(values) <= 60: continue
+        place = {v: i for i, v in enumerate(values)}
+        names.append((name.replace('_', ' '), values))
+        columns.append([place.get(row.facets[k], -1) for row in samples])
+    return names, columns
+
+def _make_columns(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+class ViewerData(TypedDict):
+    "What the page shows; JSON-ready."
+    title: str
+    about: list[str]                          # what was run
+    notices: list[str]                        # what is odd about the folders
+    methods: list[str]
+    facets: list[tuple[str, list[str]]]       # name and values
+    metrics: list[list[str]]                  # name, and name with flavour
+    served: bool                              # from a server: can be read again
+    report: bool                              # is there one?
+    samples: dict[str, list[Any]]             # columns
+    rows: dict[str, Optional[list[Any]]]      # columns; s and m are the numbers of sample and method
 
 # %% ../../nbs/runs/12_viewer.ipynb #1a1f5ac2
 def _open_run(folder: Union[str, Path]) -> Run:
@@ -191,7 +259,7 @@ class Viewer:
             if self.sorted is None: self.sorted = self._sort()
             return self.sorted
 
-    def _methods(self, rows: list[Row]) -> tuple[list[str], list[int]]:
+    def _number_methods(self, rows: list[Row]) -> tuple[list[str], list[int]]:
         "All methods by the name they have here, and the number of each row's"
         known = [name for labels in self.labels for name in labels.values()]
         mine = [self.labels[r.run].get(r.method) or r.method for r in rows]
@@ -206,16 +274,17 @@ class Viewer:
         rows = self.rows()
         samples = sorted({r.sample: r for r in reversed(rows)}.values(), key=lambda row: row.index)
         place = {row.sample: i for i, row in enumerate(samples)}
-        (methods, mine), (facets, facet_columns) = self._methods(rows), _facets(samples)
+        (methods, mine), (facets, facet_columns) = self._number_methods(rows), _list_facets(samples)
         scores = [[r.scores[i] for r in rows] for i in range(len(self.metrics))]
         exported = None if written is None else [int(r.key in written) for r in rows]
         return ViewerData(title=self.title, about=_describe(self.runs[0]),
-                          notices=[s for t in self.tails for s in _notices(t)],
+                          notices=[s for t in self.tails for s in _list_notices(t)],
                           methods=methods, facets=facets, metrics=[[m, f'{m} ({f})'] for m, f in self.metrics.items()],
                           served=served, report=any(row.question[_OF_QUESTION.index('gold')] for row in samples),
-                          samples={**_columns(_OF_QUESTION, [r.question for r in samples]), 'facets': facet_columns},
+                          samples={**_make_columns(_OF_QUESTION, [r.question for r in samples]),
+                                   'facets': facet_columns},
                           rows=dict(s=[place[r.sample] for r in rows], m=mine, scores=scores, file=exported,
-                                    key=[r.key for r in rows], **_columns(_OF_ANSWER, [r.answer for r in rows])))
+                                    key=[r.key for r in rows], **_make_columns(_OF_ANSWER, [r.answer for r in rows])))
 
     def pack(self) -> tuple[bytes, bytes, str]: # JSON, the same compressed, fingerprint
         "The data as they are sent."
@@ -250,7 +319,7 @@ class Viewer:
         n, record = self.record(key)
         pages, why = self.sources[n].pages(record)
         if brief and why: why = 'no pictures'
-        try: episode = _episode(record)
+        try: episode = _read_episode(record)
         except Exception as e: episode, why = None, f'the Board cannot be read ({one_line(str(e), 100)})'
         if episode is None: return record_page(record, pages, why)
         title = ' · '.join(filter(None, [clean(record['sample'], 60), clean(record['method'], 60), why]))
@@ -264,7 +333,7 @@ class Viewer:
     ) -> str:        # a whole HTML document
         "Make the page of one answer; RunError if there is none."
         self.update()
-        return self.episode(_key(0, sample, method))
+        return self.episode(_make_key(0, sample, method))
 
     def report(self) -> str: # a whole HTML document
         "The report on the runs; RunError if nothing can be scored."
@@ -277,81 +346,10 @@ class Viewer:
                 self.reported = state, Report(self.runs, f'{name}={self.metrics[name]}').html()
             return self.reported[1]
 
-# %% ../../nbs/runs/12_viewer.ipynb #bdfdf055
-def _describe(run: Run) -> list[str]:
-    "What was run, in a few words"
-    config, versions, git, times = (run.about.get(k) or {} for k in ('config', 'versions', 'git', 'times'))
-    data, client = (config[k] if isinstance(config.get(k), dict) else {} for k in ('dataset', 'client'))
-    known = dict(data=' '.join(str(data[k]) for k in ('name', 'split') if data.get(k)), model=client.get('type'),
-                 seed=config.get('seed'), begun=str(times.get('at') or '')[:16].replace('T', ' '),
-                 CoSee=versions.get('cosee'), commit=str(git.get('commit') or '')[:9], shard=run.about.get('shard'))
-    return [f'{name} {clean(v, 80)}' for name, v in known.items() if v not in (None, '')]
-
-# %% ../../nbs/runs/12_viewer.ipynb #20761b53
-def damage_words(
-    tail: LogTail # of a run
-) -> list[str]:   # a sentence, or none
-    "Say which lines of a log hold no record."
-    if not tail.faults: return []
-    path = clean(f'{tail.run.folder.name}/{RECORDS}', 200)
-    return [f'{path}: {fault_words(tail.faults)}. The same `cosee run` answers their questions again.']
-
-# %% ../../nbs/runs/12_viewer.ipynb #c9acdaa4
-def _other_version(run: Run) -> str:
-    "A word on a run of another version, '' for this one"
-    from cosee import __version__
-    wrote = str((run.about.get('versions') or {}).get('cosee') or __version__)
-    if wrote.split('.')[:2] == __version__.split('.')[:2]: return ''
-    return (f'{clean(run.folder.name, 300)}/{ABOUT} was written by CoSee {clean(wrote, 30)}, this is '
-            f'{__version__}: fields that it does not know are not shown.')
-
-def _notices(tail: LogTail) -> list[str]:
-    "What the reader should know about the folder"
-    path = clean(f'{tail.run.folder.name}/{RECORDS}', 200)
-    absent = f'{path} is not there: nothing has been answered yet, or the file was not copied.'
-    torn = (f'{path}: the last line is not whole. Either the run is going on, or it was stopped while writing; '
-            'the same `cosee run` mends the file.')
-    notices = ['' if tail.run.path.exists() else absent, *damage_words(tail), torn if tail.torn else '',
-               _other_version(tail.run)]
-    return [n for n in notices if n]
-
-# %% ../../nbs/runs/12_viewer.ipynb #e585bad0
-def _natural(text: str) -> tuple[int, int, str]:
-    "Sorts numbers by their value, before words"
-    return (0, len(text), text) if text.isdigit() else (1, 0, text)
-
-def _facets(samples: list[Row]) -> tuple[list[tuple[str, list[str]]], list[list[int]]]:
-    "What questions can be chosen by: names and values, and for each a column of numbers"
-    names, columns = [], []
-    for k, name in enumerate(_FACETS):
-        values = sorted({row.facets[k] for row in samples} - {''}, key=_natural)
-        if not 2 <= len(values) <= 60: continue
-        place = {v: i for i, v in enumerate(values)}
-        names.append((name.replace('_', ' '), values))
-        columns.append([place.get(row.facets[k], -1) for row in samples])
-    return names, columns
-
-def _columns(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
-
-# %% ../../nbs/runs/12_viewer.ipynb #565da438
-class ViewerData(TypedDict):
-    "What the page shows; JSON-ready."
-    title: str
-    about: list[str]                          # what was run
-    notices: list[str]                        # what is odd about the folders
-    methods: list[str]
-    facets: list[tuple[str, list[str]]]       # name and values
-    metrics: list[list[str]]                  # name, and name with flavour
-    served: bool                              # from a server: can be read again
-    report: bool                              # is there one?
-    samples: dict[str, list[Any]]             # columns
-    rows: dict[str, Optional[list[Any]]]      # columns; s and m are the numbers of sample and method
-
 # %% ../../nbs/runs/12_viewer.ipynb #78a8b49a
 _NAME = re.compile(r'[0-9a-f]{16}\.html')
 
-def _export_folder(folder: Union[str, Path]) -> Path:
+def _prepare_folder(folder: Union[str, Path]) -> Path:
     "The folder to write to: new, empty, or an earlier export; RunError for another"
     folder = Path(folder)
     if folder.exists() and not folder.is_dir(): raise RunError(f'{folder} is a file; name a folder')
@@ -365,17 +363,17 @@ def _export_folder(folder: Union[str, Path]) -> Path:
     return folder
 
 # %% ../../nbs/runs/12_viewer.ipynb #fdc29c71
-def _write(path: Path, text: str): write_whole(path, text.encode('utf-8', 'replace'), sync=False)
+def _write_page(path: Path, text: str): write_whole(path, text.encode('utf-8', 'replace'), sync=False)
 
-def _first_score(row: Row) -> float:
+def _rank(row: Row) -> float:
     "What rows are chosen by; a row without a score comes last"
     return 2. if not row.scores or row.scores[0] is None else row.scores[0]
 
 def _choose_episodes(viewer: Viewer, episodes: str) -> list[str]:
     "Keys of the rows whose pages are written: 'all', 'wrong', 'none' or how many, wrong answers first"
-    rows = sorted(viewer.rows(), key=_first_score)
+    rows = sorted(viewer.rows(), key=_rank)
     if episodes == 'all': return [r.key for r in rows]
-    if episodes == 'wrong': return [r.key for r in rows if _first_score(r) < .5]
+    if episodes == 'wrong': return [r.key for r in rows if _rank(r) < .5]
     if episodes == 'none': return []
     if not re.fullmatch(r'\d{1,9}', str(episodes)):
         raise ValueError(f"episodes: write 'all', 'wrong', 'none' or a number, not {episodes!r}")
@@ -398,14 +396,14 @@ def export_viewer(
     viewer.update()
     keys = _choose_episodes(viewer, str(episodes))
     try:
-        folder = _export_folder(folder)
+        folder = _prepare_folder(folder)
         for key in progress(keys):
-            _write(folder / 'episodes' / f'{key}.html', viewer.episode(key, 2_000_000, brief=True))
+            _write_page(folder / 'episodes' / f'{key}.html', viewer.episode(key, 2_000_000, brief=True))
         data = viewer.data(served=False, written=set(keys))
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', DamagedRun)   # the viewer has named the lines
-            if data['report']: _write(folder / 'report.html', viewer.report())
-        _write(folder / 'index.html', viewer_page(data))
+            if data['report']: _write_page(folder / 'report.html', viewer.report())
+        _write_page(folder / 'index.html', viewer_page(data))
     except OSError as e:
         raise NoRoom(f'{folder} cannot be written ({e.strerror}); make room, or name another folder') from e
     return Exported(folder=str(folder), records=len(viewer.rows()), episodes=len(keys))

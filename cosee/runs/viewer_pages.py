@@ -30,11 +30,11 @@ MOST_PAGES = 500       # of one document that are looked at
 MOST_ASKED = 10**6     # questions of a run that are looked through, and any other number of its data set
 PATIENCE = 10.         # seconds for which one request looks for its question
 
-def _too_large(x: Any, where: str = 'dataset') -> str:
+def _find_too_large(x: Any, where: str = 'dataset') -> str:
     "The field of a data set whose number nobody means; '' if there is none"
     if isinstance(x, (int, float)): return '' if abs(x) <= MOST_ASKED or where.endswith(('shuffle', 'seed')) else where
     items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else ()
-    return next((found for k, v in items if (found := _too_large(v, f'{where}.{k}'))), '')
+    return next((found for k, v in items if (found := _find_too_large(v, f'{where}.{k}'))), '')
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #0670e749
 class RecordPages:
@@ -49,23 +49,23 @@ class RecordPages:
         self.served = (run.folder / OPENED).is_file()               # by a server, each document by itself
         self.open = dict[str, Pages]()                              # the latest of these
 
-    def _samples(self) -> Iterator[tuple[int, Sample]]:
+    def _read_samples(self) -> Iterator[tuple[int, Sample]]:
         "All samples of the data set, each with its place"
         from cosee.runs.config import DataConfig
         from cosee.runs.record import samples_of
         found = (self.run.about.get('config') or {}).get('dataset')
         if not isinstance(found, (dict, str)): raise ValueError(f'{ABOUT} names no data set')
         asked = {'name': found} if isinstance(found, str) else found
-        too_large = _too_large(asked)
+        too_large = _find_too_large(asked)
         if too_large: raise ValueError(f'{ABOUT}: {too_large} is too large to look through')
         try: yield from samples_of(DataConfig.model_validate(asked))
         except Exception as e:
             self.fault = str(e)
             raise
 
-    def _find(self, index: int) -> Sample:
+    def _find_sample(self, index: int) -> Sample:
         "The sample at a place of the data set"
-        self.left = self.left or self._samples()
+        self.left = self.left or self._read_samples()
         end = time.monotonic() + PATIENCE
         while index not in self.seen:
             if time.monotonic() > end: raise ValueError('the data set is still being looked through; reload the page')
@@ -75,9 +75,9 @@ class RecordPages:
             self.seen[i] = sample
         return self.seen[index]
 
-    def _images(self, record: Record) -> Sequence['Image']:
+    def _open_images(self, record: Record) -> Sequence['Image']:
         "The pages of a question of the data set"
-        sample = self._find(record['index'])
+        sample = self._find_sample(record['index'])
         if not _is_sample_of(sample, record): raise ValueError('the data set has changed since')
         return sample['images']
 
@@ -86,13 +86,13 @@ class RecordPages:
     ) -> tuple[Sequence['Image'], str]: # pages, drawn when they are looked at, and '' or why there are none
         "The pages of a record's document."
         try:
-            with self.lock: found = self._served_pages(record) if self.served else self._images(record)
+            with self.lock: found = self._open_served(record) if self.served else self._open_images(record)
             if len(found) > MOST_PAGES: raise ValueError(f'{len(found)} pages are too many to show')
             return found, ''
         except Exception as e:   # of whatever reads data
             return [], f'no pictures: {one_line(str(e), 140)}'
 
-    def _served_pages(self, record: Record) -> Sequence['Image']:
+    def _open_served(self, record: Record) -> Sequence['Image']:
         "The pages of a document that a server was asked about"
         folder, asked, opened = self.run.folder, dict[str, Any](), dict[str, Any]()
         for _, said in json_lines(folder / ASKED):
@@ -102,7 +102,7 @@ class RecordPages:
         if not opened or opened.get('gone'): raise ValueError('the document was removed')
         id = str(opened['id'])
         if id not in self.open:
-            files = _document_files(folder, opened)
+            files = _list_document_files(folder, opened)
             self.open = {id: load_pages(files if len(files) > 1 else files[0])}
         return self.open[id]
 
@@ -112,8 +112,7 @@ def _is_sample_of(sample: Sample, record: Record) -> bool:
     from cosee.runs.record import question_fields
     return question_fields(sample, record['index'])['data'] == record['data']
 
-# %% ../../nbs/runs/11_viewer_pages.ipynb #f89d06c2
-def _document_files(folder: Path, opened: dict[str, Any]) -> list[Path]:
+def _list_document_files(folder: Path, opened: dict[str, Any]) -> list[Path]:
     "The files of a document: as they were, or as they lie in the run folder"
     files = [Path(str(f)) for f in opened['files']]
     if opened.get('kind') == 'upload': return [inside(folder, f'uploads/{f.name}') for f in files]
@@ -155,7 +154,7 @@ def viewer_page(
                          script=viewer_script(), icon=icon, data=kept)
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #057bd290
-def _plain_page(title: str, body: list[Optional[Html]]) -> str:
+def _wrap_page(title: str, body: list[Optional[Html]]) -> str:
     "A page without a script around `body`"
     style = inline_style('runs/assets/record.css')
     policy = f"default-src 'none'; img-src data:; style-src {csp_hash(style)}; base-uri 'none'; form-action 'none'"
@@ -168,7 +167,7 @@ def _plain_page(title: str, body: list[Optional[Html]]) -> str:
 # %% ../../nbs/runs/11_viewer_pages.ipynb #12028b05
 _OWN, _WHOSE = 'own', {'own': 'model itself'}   # a model's own box, where the answer's was put on page text
 
-def _box_marks(record: Record) -> dict[int, list[tuple[str, Box]]]:
+def _collect_boxes(record: Record) -> dict[int, list[tuple[str, Box]]]:
     "Page -> (whose, box) of answer and gold; pages without a box are there too"
     meta, out = record['meta'], dict[int, list[tuple[str, Box]]]()
     answer, gold = record.get('evidence') or [], meta.get('evidence_boxes') or []
@@ -183,13 +182,13 @@ def _box_marks(record: Record) -> dict[int, list[tuple[str, Box]]]:
     return out
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #c614e9be
-def _box_frame(who: str, box: Box, size: tuple[int, int]) -> Html:
+def _draw_frame(who: str, box: Box, size: tuple[int, int]) -> Html:
     "The frame of a box, a little larger than what it holds"
     x, y, w, h = placed(box, size)
     return el('rect', cls=who, x=round(x - 4, 1), y=round(y - 4, 1), rx=4, width=round(w + 8, 1),
               height=round(h + 8, 1))
 
-def _picture(im: 'Image', boxes: list[tuple[str, Box]], side: int = 1200) -> Html:
+def _draw_picture(im: 'Image', boxes: list[tuple[str, Box]], side: int = 1200) -> Html:
     "A page with its boxes, those of the answer blue, those of the gold green"
     im = im.convert('RGB')
     im.thumbnail((side, side))
@@ -197,74 +196,71 @@ def _picture(im: 'Image', boxes: list[tuple[str, Box]], side: int = 1200) -> Htm
     im.save(out, 'WEBP', quality=80)
     w, h = im.size
     uri = Html('data:image/webp;base64,' + base64.b64encode(out.getvalue()).decode())
-    frames = [_box_frame(who, box, im.size) for who, box in boxes]
+    frames = [_draw_frame(who, box, im.size) for who, box in boxes]
     return el('svg', el('image', width=w, height=h, href=uri), frames, viewBox=f'0 0 {w} {h}', role='img',
               aria_label='The page')
 
-# %% ../../nbs/runs/11_viewer_pages.ipynb #a5cf76e3
-def _figure(page: int, im: 'Image', boxes: list[tuple[str, Box]]) -> Html:
+def _draw_figure(page: int, im: 'Image', boxes: list[tuple[str, Box]]) -> Html:
     "A page with its boxes, and whose they are"
     names = [el('span', f'box of the {_WHOSE.get(who, who)}', cls=f'key {who}')
              for who in dict.fromkeys(who for who, _ in boxes)]
-    return el('figure', el('figcaption', f'Page {page} ', names), _picture(im, boxes))
+    return el('figure', el('figcaption', f'Page {page} ', names), _draw_picture(im, boxes))
 
-def _try_figure(page: int, pages: Sequence['Image'], boxes: list[tuple[str, Box]]) -> Html:
+def _try_to_draw(page: int, pages: Sequence['Image'], boxes: list[tuple[str, Box]]) -> Html:
     "A page with its boxes, or why it cannot be shown"
-    try: return _figure(page, pages[page - 1], boxes)
+    try: return _draw_figure(page, pages[page - 1], boxes)
     except ValueError as e: return el('p', f'Page {page} cannot be shown: {clean(e, 200)}', cls='dim')
 
-def _figures(record: Record, pages: Sequence['Image'], most: int = 4) -> list[Html]:
+def _draw_figures(record: Record, pages: Sequence['Image'], most: int = 4) -> list[Html]:
     "The pages that answer and gold point at"
-    marks = {p: boxes for p, boxes in sorted(_box_marks(record).items()) if p <= len(pages)}
-    return [_try_figure(p, pages, boxes) for p, boxes in list(marks.items())[:most]]
+    marks = {p: boxes for p, boxes in sorted(_collect_boxes(record).items()) if p <= len(pages)}
+    return [_try_to_draw(p, pages, boxes) for p, boxes in list(marks.items())[:most]]
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #0720966a
-def _usage_text(usage: Mapping[str, Any], names: dict[str, str], form: str) -> list[str]:
+def _say_usage(usage: Mapping[str, Any], names: dict[str, str], form: str) -> list[str]:
     "What is known of `names`, as `form` says it with name and number"
     found = {name: usage.get(key) for key, name in names.items()}
     known = [form.format(name=name, n=n) for name, n in found.items() if n]
     return known or ['no model'] * (0 in found.values())
 
-def _prompt_text(call: Mapping[str, Any]) -> str:
+def _join_prompt(call: Mapping[str, Any]) -> str:
     "The prompt of a call as one text"
     prompt = call.get('prompt')
     return '\n\n'.join(map(str, prompt)) if isinstance(prompt, list) else str(prompt or '')
 
-def _call_item(call: Mapping[str, Any]) -> Html:
+def _write_call(call: Mapping[str, Any]) -> Html:
     "One call: who, cost, reply, prompt"
     names = dict(prompt_tokens='prompt', completion_tokens='reply')
-    cost = _usage_text(call.get('usage') or {}, names, '{name} {n:,}')
+    cost = _say_usage(call.get('usage') or {}, names, '{name} {n:,}')
     head = ', '.join([f"{clean(call.get('agent'), 60)}, step {clean(call.get('step'), 10)}", *cost])
-    said, prompt = clean(call.get('error') or call.get('text') or '(nothing)', 20_000), _prompt_text(call)
+    said, prompt = clean(call.get('error') or call.get('text') or '(nothing)', 20_000), _join_prompt(call)
     shown = el('pre', Html(html_text(clean(prompt, 40_000))), dir='auto')
     fold = el('details', el('summary', 'What was asked'), shown) if prompt else None
     return el('div', el('p', head, cls='dim'), el('pre', Html(html_text(said)), dir='auto'), fold, cls='call')
 
-# %% ../../nbs/runs/11_viewer_pages.ipynb #e12096ca
 _NO_TRACE = ('The run kept no trace of this answer: with `trace: true` in its configuration (the default) it keeps '
              'every prompt and reply, and the Boards of teams.')
 
-def _calls_part(record: Record) -> list[Html]:
+def _write_calls(record: Record) -> list[Html]:
     "The calls of a record, or why there are none"
     trace = record.get('trace') or {}
     calls = trace.get('calls') or [c for e in trace.get('events') or [] for c in e.get('calls') or []]
     if not calls: return [el('p', _NO_TRACE, cls='dim')]
-    return [el('h2', counted(len(calls), 'call')), *map(_call_item, calls[:400])]
+    return [el('h2', counted(len(calls), 'call')), *map(_write_call, calls[:400])]
 
 # %% ../../nbs/runs/11_viewer_pages.ipynb #e4ba2de4
-def _record_facts(record: Record, why: str) -> str:
+def _say_facts(record: Record, why: str) -> str:
     "What is known about an answer, on one line"
-    counts = _usage_text(record['usage'], dict(total_tokens='tokens', calls='calls'), '{n:,} {name}')
+    counts = _say_usage(record['usage'], dict(total_tokens='tokens', calls='calls'), '{n:,} {name}')
     page = f'page {number}' if (number := record.get('page')) else ''
     sample = f"sample {clean(record['sample'], 120)}"
     return ' · '.join(filter(None, [clean(record['method'], 80), sample, *counts, page, why]))
 
-def _gold_line(record: Record) -> Optional[Html]:
+def _write_gold(record: Record) -> Optional[Html]:
     "The gold answers, if there are any"
     shown = ' | '.join(clean(g, 1000) for g in record['gold'][:20])
     return el('p', 'Gold: ', shown, cls='facts', dir='auto') if record['gold'] else None
 
-# %% ../../nbs/runs/11_viewer_pages.ipynb #38f38bbd
 NO_REASON = 'failed without saying why'
 
 def record_page(
@@ -275,8 +271,8 @@ def record_page(
     "The page of an answer without a Board."
     said = record['error'] or NO_REASON if record['status'] != 'ok' else record['answer'] or '(empty)'
     title = f"{clean(record['sample'], 60)}, {clean(record['method'], 60)}"
-    pictures = el('div', _figures(record, pages)) if pages else None
+    pictures = el('div', _draw_figures(record, pages)) if pages else None
     body = [el('h1', record['question'], dir='auto'), el('p', said, cls='answer', dir='auto'),
-            _gold_line(record), el('p', _record_facts(record, why), cls='facts'),
-            el('div', pictures, el('div', _calls_part(record)), cls='both')]
-    return _plain_page(title, body)
+            _write_gold(record), el('p', _say_facts(record, why), cls='facts'),
+            el('div', pictures, el('div', _write_calls(record)), cls='both')]
+    return _wrap_page(title, body)

@@ -49,7 +49,7 @@ class SyntheticDocument:
         return path
 
 # %% ../../../nbs/synthetic/06_document.ipynb #2901d626
-def _write(kind: str, style: str, doc_id: str, pages: Optional[int], height: Optional[float] = None) -> Sheet:
+def _write_sheet(kind: str, style: str, doc_id: str, pages: Optional[int], height: Optional[float] = None) -> Sheet:
     "A sheet with a document of a kind on it; `height` cuts the paper"
     rng, document = random.Random(doc_id), DOCUMENT_TYPES[kind]
     width, usual_height = rng.choice(document.sizes)
@@ -57,23 +57,22 @@ def _write(kind: str, style: str, doc_id: str, pages: Optional[int], height: Opt
     document.write(sheet, pages or rng.randint(*document.pages))
     return sheet
 
-def _check(kind: str, style: str, pages: Optional[int], small_print: SmallPrint):
+def _check_arguments(kind: str, style: str, pages: Optional[int], small_print: SmallPrint):
     if kind not in DOCUMENT_TYPES: raise ValueError(f"unknown kind {kind!r}; known: {', '.join(DOCUMENT_TYPES)}")
     if style not in STYLES: raise ValueError(f"style is 'dev' or 'held_out', not {style!r}")
     if pages is not None and not 1 <= pages <= 18: raise ValueError(f'pages goes from 1 to 18, not {pages}')
     if small_print not in (True, False, 'only'):
         raise ValueError(f"small_print is True, False or 'only', not {small_print!r}")
 
-def _doc_id(kind: str, style: str, seed: int, pages: Optional[int], conflict: Optional[bool]) -> str:
+def _name_document(kind: str, style: str, seed: int, pages: Optional[int], conflict: Optional[bool]) -> str:
     "An id that tells documents apart"
     more = ([f'{pages}p'] if pages else []) + ([f'c{conflict:d}'] if conflict is not None else [])
     return '-'.join([kind, style, str(seed)] + more)
 
-# %% ../../../nbs/synthetic/06_document.ipynb #603d7f9f
-def _sheet_of(kind: str, style: str, doc_id: str, pages: Optional[int], small_print: SmallPrint) -> Sheet:
+def _make_sheet(kind: str, style: str, doc_id: str, pages: Optional[int], small_print: SmallPrint) -> Sheet:
     "A written sheet; a receipt is cut where it ends, and small print is added where it is asked for and there is none"
-    sheet = _write(kind, style, doc_id, pages)
-    if kind == 'receipt': sheet = _write(kind, style, doc_id, pages, sheet.y + 30)
+    sheet = _write_sheet(kind, style, doc_id, pages)
+    if kind == 'receipt': sheet = _write_sheet(kind, style, doc_id, pages, sheet.y + 30)
     if small_print == 'only' and not any(f['small'] for f in sheet.facts): write_small_print(sheet, 4)
     return sheet
 
@@ -88,9 +87,9 @@ def make_document(
     small_print: SmallPrint = False # True: ask for small print too; 'only': put it there and ask for nothing else
 ) -> SyntheticDocument:
     "A document drawn from `seed`; raises ValueError for an argument out of range."
-    _check(kind, style, pages, small_print)
-    doc_id = _doc_id(kind, style, seed, pages, conflict)
-    sheet = _sheet_of(kind, style, doc_id, pages, small_print)
+    _check_arguments(kind, style, pages, small_print)
+    doc_id = _name_document(kind, style, seed, pages, conflict)
+    sheet = _make_sheet(kind, style, doc_id, pages, small_print)
     if conflict is None: conflict = sheet.rng.random() < .2 and kind != 'receipt' and small_print != 'only'
     clash = contradict(sheet) if conflict else None
     drawn = questions(sheet, n_questions, clash, small_print, wordings)
@@ -98,7 +97,7 @@ def make_document(
     return SyntheticDocument(doc_id, kind, seed, style, sheet.page, sheet.done(), asked, sheet.facts, sheet.marks)
 
 # %% ../../../nbs/synthetic/06_document.ipynb #21c17127
-def _as_jpeg(image: 'Image', quality: int) -> 'Image':
+def _compress(image: 'Image', quality: int) -> 'Image':
     from PIL import Image
     buffer = io.BytesIO()
     image.save(buffer, 'JPEG', quality=quality)
@@ -129,9 +128,8 @@ def scan(
     a = np.asarray(image, dtype='float32')*(paper/255)
     if noise: a = a + np.random.default_rng(rng.getrandbits(32)).normal(0, 255*noise, a.shape[:2] + (1,))
     image = Image.fromarray(a.clip(0, 255).astype('uint8'))
-    return _as_jpeg(image, jpeg) if jpeg else image
+    return _compress(image, jpeg) if jpeg else image
 
-# %% ../../../nbs/synthetic/06_document.ipynb #d48fd1fb
 def render(
     doc: SyntheticDocument,  # a synthetic document
     dpi: float = 100,   # dots per inch

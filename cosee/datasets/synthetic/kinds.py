@@ -43,22 +43,22 @@ def phrase(sheet: Sheet, name: str) -> str:
     return sheet.rng.choice(phrases(name, sheet.style))
 
 # %% ../../../nbs/synthetic/04_kinds.ipynb #1350d79a
-def _letterhead(sheet: Sheet, name: str):
+def _write_letterhead(sheet: Sheet, name: str):
     "Name and address of the sender: at the left or right; in the middle or on a band"
     places: list[Literal['left', 'right', 'center', 'band']] = ['left', 'right']
     if sheet.style == 'held_out': places = ['center', 'band']
     place, street = sheet.rng.choice(places), address(sheet.rng)
-    if place == 'band': _letterhead_band(sheet, name, street)
-    else: _letterhead_lines(sheet, name, street, place)
+    if place == 'band': _write_letterhead_band(sheet, name, street)
+    else: _write_letterhead_lines(sheet, name, street, place)
 
-def _letterhead_band(sheet: Sheet, name: str, street: str):
+def _write_letterhead_band(sheet: Sheet, name: str, street: str):
     sheet.rect(0, 0, sheet.w, 64, fill=sheet.look['accent'])
     white = (1, 1, 1)
     sheet.text(sheet.x, 18, name, 17, sheet.look['bold'], white)
     sheet.text(sheet.x, 42, street, 8.5, color=white)
     sheet.y = 84
 
-def _letterhead_lines(sheet: Sheet, name: str, street: str, place: Align):
+def _write_letterhead_lines(sheet: Sheet, name: str, street: str, place: Align):
     accent = sheet.look['accent']
     x = dict(left=sheet.x, right=sheet.w - sheet.x, center=sheet.w/2)[place]
     sheet.text(x, sheet.y, name, 16, sheet.look['bold'], accent, place)
@@ -67,15 +67,14 @@ def _letterhead_lines(sheet: Sheet, name: str, street: str, place: Align):
     if sheet.rng.random() < .5: sheet.line(sheet.x, sheet.y, sheet.w - sheet.x, sheet.y, accent, 1)
     sheet.y += 16
 
-def _addressee(sheet: Sheet, name: str):
+def _write_addressee(sheet: Sheet, name: str):
     "Name and address of the reader, a line each"
     for line in (name, *address(sheet.rng).split(', ')):
         sheet.text(sheet.x, sheet.y, line)
         sheet.y += 1.4*sheet.look['size']
     sheet.y += 12
 
-# %% ../../../nbs/synthetic/04_kinds.ipynb #5bbd118e
-def _paragraph(sheet: Sheet, entries: Iterable[FieldEntry], before: int = 2, after: int = 1,
+def _write_paragraph(sheet: Sheet, entries: Iterable[FieldEntry], before: int = 2, after: int = 1,
                start: Sequence[str] = ()):
     "Prose with entries in it, between so many sentences that say little"
     parts = [part for e in entries for part in says(sheet, e)]
@@ -87,31 +86,31 @@ def _needs_more(sheet: Sheet, pages: int) -> bool:
     "Is a document of `pages` pages not there yet, or its last page more than half empty?"
     return sheet.page < pages or (sheet.page == pages > 1 and sheet.y < .45*sheet.h)
 
-def _sections(sheet: Sheet, pages: int, tables: Sequence[str]):
+def _write_sections(sheet: Sheet, pages: int, tables: Sequence[str]):
     "Sections of prose, tables and charts until the document has `pages` pages"
     while _needs_more(sheet, pages):
         sheet.heading(phrase(sheet, 'section title'))
-        _paragraph(sheet, sheet.draw(1) + sheet.draw(1, 'common'), sheet.rng.randint(1, 4), 2)
+        _write_paragraph(sheet, sheet.draw(1) + sheet.draw(1, 'common'), sheet.rng.randint(1, 4), 2)
         chance = sheet.rng.random()
         if chance < .65: write_table(sheet, sheet.rng.choice(tables), sheet.rng.choice([4, 6, 9, 14, 26]))
         elif chance < .85: write_chart(sheet)
         else: sheet.fields(sheet.draw(4))
 
 # %% ../../../nbs/synthetic/04_kinds.ipynb #37b3ce92
-def _column_numbers(columns: Iterable[Column]) -> dict[str, int]:
+def _number_columns(columns: Iterable[Column]) -> dict[str, int]:
     "Where in a row the columns stand, by key without the name of the table"
     return {c['key'].split('.')[1]: i for i, c in enumerate(columns, 1)}
 
 def _multiply(sheet: Sheet) -> Change:
     "Makes amounts the product of quantity and unit price"
     def change(columns: list[Column], rows: list[TableRow]):
-        at = _column_numbers(columns)
+        at = _number_columns(columns)
         for row in rows:
             product = magnitude(row[at['quantity']])*magnitude(row[at['unit_price']])
             row[at['amount']] = money(product, sheet.locale)
     return change
 
-def _totals(sheet: Sheet, rows: list[TableRow]):
+def _write_totals(sheet: Sheet, rows: list[TableRow]):
     "Subtotal, tax and gross total at the right"
     net = sum(magnitude(row[-1]) for row in rows)
     tax = round(net*sheet.rng.choice([.07, .08, .19, .2, .21]), 2)
@@ -125,26 +124,25 @@ def _totals(sheet: Sheet, rows: list[TableRow]):
         sheet.put(entry, (right - 220, sheet.y), (right - 4, sheet.y), 110, align='right', bold=bold)
         sheet.y += 1.7*sheet.look['size']
 
-# %% ../../../nbs/synthetic/04_kinds.ipynb #e5bcecc7
 _invoice_totals = ['invoice.net_total', 'invoice.vat_amount', 'invoice.gross_total']
 
 @document_type('invoice', _a4, _letter_size)
-def _invoice(sheet: Sheet, pages: int):
+def _write_invoice(sheet: Sheet, pages: int):
     name, title = company(sheet.rng), phrase(sheet, 'invoice title')
     sheet.title = f'{title} {name}'
-    _letterhead(sheet, name)
-    _addressee(sheet, company(sheet.rng))
+    _write_letterhead(sheet, name)
+    _write_addressee(sheet, company(sheet.rng))
     sheet.heading(title, 17)
     sheet.fields(sheet.draw(sheet.rng.randint(5, 9), skip=_invoice_totals))
     n = sheet.rng.randint(3, 8) if pages == 1 else min(26*(pages - 1), 160)
-    _totals(sheet, write_table(sheet, 'items', n, title='', change=_multiply(sheet)))
+    _write_totals(sheet, write_table(sheet, 'items', n, title='', change=_multiply(sheet)))
     sheet.y += 14
-    _paragraph(sheet, sheet.draw(2, skip=_invoice_totals) + sheet.draw(1, 'common'), 0)
-    _sections(sheet, pages, ['services', 'contacts'])
+    _write_paragraph(sheet, sheet.draw(2, skip=_invoice_totals) + sheet.draw(1, 'common'), 0)
+    _write_sections(sheet, pages, ['services', 'contacts'])
     if sheet.rng.random() < .8: write_small_print(sheet, sheet.rng.randint(2, 5))
 
 # %% ../../../nbs/synthetic/04_kinds.ipynb #aebbbac5
-def _choices(sheet: Sheet, entry: FieldEntry):
+def _write_choices(sheet: Sheet, entry: FieldEntry):
     "The options of a field, the chosen one marked"
     size, font, x = sheet.look['size'], sheet.look['font'], sheet.x
     box = text_width('[x] ', font, size)
@@ -160,49 +158,47 @@ def _choices(sheet: Sheet, entry: FieldEntry):
         if chosen: sheet.fact(entry, bbox, choice=True)
     sheet.y += 2.2*size
 
-# %% ../../../nbs/synthetic/04_kinds.ipynb #5dad8b91
 _form_keys = """full_name date_of_birth place_of_birth nationality marital_status mother_tongue social_security_number
 home_address phone_number email_address emergency_contact number_of_children
 employer occupation annual_income earliest_start_date
 application_number date_of_application purpose_of_stay length_of_stay"""
 
-def _keys(kind: str, names: str) -> list[str]: return [f'{kind}.{name}' for name in names.split()]
+def _prefix_keys(kind: str, names: str) -> list[str]: return [f'{kind}.{name}' for name in names.split()]
 
-def _form_part(sheet: Sheet, i: int, title: str, entries: list[FieldEntry]):
+def _write_form_part(sheet: Sheet, i: int, title: str, entries: list[FieldEntry]):
     "A section of a form; some choices stand as options"
     sheet.heading(f"{'ABCDE'[i]}. {title}" if sheet.style == 'dev' else f'{i + 1} {title}')
     options = [e for e in entries if e['field']['type'] == 'pick' and sheet.rng.random() < .4]
     sheet.fields([e for e in entries if e not in options])
-    for e in options: _choices(sheet, e)
+    for e in options: _write_choices(sheet, e)
 
-# %% ../../../nbs/synthetic/04_kinds.ipynb #5dc41f73
 @document_type('form', _a4, _letter_size)
-def _form(sheet: Sheet, pages: int):
+def _write_form(sheet: Sheet, pages: int):
     sheet.title = phrase(sheet, 'form title')
     sheet.heading(sheet.title, 18)
     write_prose(sheet, [filler_sentences(sheet, 1)], .85*sheet.look['size'])
     parts = list(zip(phrases('form parts', sheet.style), [*_form_keys.split('\n'), ''], strict=False))
     for i, (title, names) in enumerate(parts[:5 if pages > 1 else sheet.rng.randint(3, 5)]):
-        if names: entries = sheet.draw(sheet.rng.randint(3, 6), only=_keys('form', names))
+        if names: entries = sheet.draw(sheet.rng.randint(3, 6), only=_prefix_keys('form', names))
         else: entries = sheet.draw(2, 'common')
         if pages > 1 and i == 3: sheet.turn()
-        _form_part(sheet, i, title, entries)
-    _sections(sheet, pages, ['services', 'contacts'])
+        _write_form_part(sheet, i, title, entries)
+    _write_sections(sheet, pages, ['services', 'contacts'])
     write_small_print(sheet, 2)
 
 # %% ../../../nbs/synthetic/04_kinds.ipynb #c297563f
-def _people(rows: list[TableRow]) -> list[str]:
+def _find_people(rows: list[TableRow]) -> list[str]:
     "The people in a table, at most 18"
     texts = dict.fromkeys(v['text'] for row in rows for v in row if v['sort'] is None)
     return [t for t in texts if ' ' in t and t.split()[0] in NAMES['first']][:18]
 
-def _directory(sheet: Sheet, rows: list[TableRow]):
+def _write_directory(sheet: Sheet, rows: list[TableRow]):
     "A directory of the people in a table"
-    people = _people(rows)
+    people = _find_people(rows)
     sheet.row_names.setdefault('person', []).extend(people)
     if people: write_table(sheet, 'contacts', names=[make_plain_value(p) for p in people])
 
-def _cover(sheet: Sheet, title: str, name: str, apart: bool):
+def _write_cover(sheet: Sheet, title: str, name: str, apart: bool):
     "Title, name of the company, and fields; on a page of its own, with small print, if `apart`"
     if apart: sheet.y += 120
     sheet.heading(title, 26)
@@ -213,23 +209,22 @@ def _cover(sheet: Sheet, title: str, name: str, apart: bool):
     write_small_print(sheet, 3)
     sheet.turn()
 
-# %% ../../../nbs/synthetic/04_kinds.ipynb #3aea66d5
 @document_type('report', _a4, _letter_size, pages=(3, 6))
-def _report(sheet: Sheet, pages: int):
+def _write_report(sheet: Sheet, pages: int):
     name, title = company(sheet.rng), phrase(sheet, 'report title')
     sheet.title = f'{title} - {name}'
-    _cover(sheet, title, name, pages > 2)
+    _write_cover(sheet, title, name, pages > 2)
     sheet.heading(phrase(sheet, 'section title'), 15)
-    _paragraph(sheet, sheet.draw(3), 3, 2)
+    _write_paragraph(sheet, sheet.draw(3), 3, 2)
     write_table(sheet, 'regions', sheet.rng.randint(4, 7), 4)
     write_chart(sheet)
     projects = write_table(sheet, 'projects', sheet.rng.randint(8, 14) if pages < 4 else sheet.rng.randint(38, 48))
-    _sections(sheet, pages - 1, ['stock', 'staffing'])
+    _write_sections(sheet, pages - 1, ['stock', 'staffing'])
     if pages > 2: sheet.turn()
-    _directory(sheet, projects)
+    _write_directory(sheet, projects)
 
 # %% ../../../nbs/synthetic/04_kinds.ipynb #d3e0758d
-def _slide(sheet: Sheet, title: str):
+def _begin_slide(sheet: Sheet, title: str):
     "Begins a slide with its title"
     if sheet.marks: sheet.turn()
     sheet.section, accent = title, sheet.look['accent']
@@ -239,7 +234,7 @@ def _slide(sheet: Sheet, title: str):
     sheet.text(sheet.x, sheet.y, title, 26, sheet.look['bold'], accent)
     sheet.y += 56
 
-def _bullet(sheet: Sheet, entry: FieldEntry, size: float):
+def _write_bullet(sheet: Sheet, entry: FieldEntry, size: float):
     "A fact behind a bullet, with label and value"
     label, value, font, x = entry['label'] + ':', entry['value']['text'], sheet.look['font'], sheet.x + 20
     indent = text_width(label + ' ', font, size)
@@ -248,17 +243,16 @@ def _bullet(sheet: Sheet, entry: FieldEntry, size: float):
     sheet.fact(entry, bbox, label_bbox=label_bbox)
     sheet.y += 1.9*size
 
-def _bullets(sheet: Sheet, entries: list[FieldEntry]):
+def _write_bullets(sheet: Sheet, entries: list[FieldEntry]):
     "Facts as bullet points, in a sentence or with label and value"
     size, dot = 17 if len(entries) < 6 else 15, '\u2022' if sheet.style == 'dev' else '\u2013'
     x, width = sheet.x + 20, sheet.width - 20
     for e in entries:
         sheet.text(sheet.x, sheet.y, dot, size)
         if sheet.rng.random() < .5: write_prose(sheet, says(sheet, e), size, x, width, gap=.5*size)
-        else: _bullet(sheet, e, size)
+        else: _write_bullet(sheet, e, size)
 
-# %% ../../../nbs/synthetic/04_kinds.ipynb #e5fa1b28
-def _big_numbers(sheet: Sheet, entries: list[FieldEntry]):
+def _write_big_numbers(sheet: Sheet, entries: list[FieldEntry]):
     "Large numbers with what they mean below them (dev) or above them (held out)"
     width, look = sheet.width/max(1, len(entries)), sheet.look
     value_y, label_y = (70, 130) if sheet.style == 'dev' else (105, 60)
@@ -271,7 +265,7 @@ def _big_numbers(sheet: Sheet, entries: list[FieldEntry]):
         sheet.fact(e, bbox, label_bbox=label_bbox)
     sheet.y += 200
 
-def _title_slide(sheet: Sheet):
+def _write_title_slide(sheet: Sheet):
     "Title, presenter and date"
     look, x, y = sheet.look, .5*sheet.w - 120, .68*sheet.h
     if sheet.style == 'dev': sheet.rect(0, .62*sheet.h, sheet.w, .38*sheet.h, fill=(.93, .94, .96))
@@ -285,41 +279,40 @@ def _title_slide(sheet: Sheet):
         sheet.fact(e, sheet.text(value_x, y, e['value']['text'], 16), label_bbox=label_bbox)
         y += 30
 
-# %% ../../../nbs/synthetic/04_kinds.ipynb #e4ecfb23
 _slide_plan = ['bullets', 'table', 'chart', 'numbers', 'team', 'directory']
 _slide_entries = dict(bullets=4, numbers=3)
 
-def _slide_content(sheet: Sheet, planned: str, team: list[TableRow]) -> tuple[str, list[FieldEntry]]:
+def _choose_content(sheet: Sheet, planned: str, team: list[TableRow]) -> tuple[str, list[FieldEntry]]:
     "What a slide can show of what is planned, and its entries"
     if planned == 'chart' and not charts_left(sheet) or planned == 'directory' and not team: planned = 'table'
     entries = sheet.draw(_slide_entries.get(planned, 0))
     return ('table' if planned in _slide_entries and not entries else planned), entries
 
-def _slide_body(sheet: Sheet, planned: str, team: list[TableRow]):
+def _write_slide(sheet: Sheet, planned: str, team: list[TableRow]):
     "One slide; `team` holds the rows of the last table of projects until they are listed in a directory"
-    content, entries = _slide_content(sheet, planned, team)
-    _slide(sheet, phrase(sheet, 'slide title'))
-    if content == 'bullets': _bullets(sheet, entries)
-    elif content == 'numbers': _big_numbers(sheet, entries)
+    content, entries = _choose_content(sheet, planned, team)
+    _begin_slide(sheet, phrase(sheet, 'slide title'))
+    if content == 'bullets': _write_bullets(sheet, entries)
+    elif content == 'numbers': _write_big_numbers(sheet, entries)
     elif content == 'team': team[:] = write_table(sheet, 'projects', 6, 3, title='')
     elif content == 'directory':
-        _directory(sheet, team)
+        _write_directory(sheet, team)
         team.clear()
     elif content == 'chart': write_chart(sheet, sheet.h - 235)
     else: write_table(sheet, sheet.rng.choice(['regions', 'staffing']), sheet.rng.randint(4, 6), 3)
 
 @document_type('slides', (720, 405), (720, 540), (800, 450), pages=(4, 8))
-def _slides(sheet: Sheet, pages: int):
+def _write_slides(sheet: Sheet, pages: int):
     sheet.look.update({'size': 13, 'margin': 44, 'leading': 1.7})
     sheet.x = sheet.y = 44
     sheet.title = f"{sheet.rng.choice(NAMES['codeword'])}: {phrase(sheet, 'deck title')}"
-    _title_slide(sheet)
+    _write_title_slide(sheet)
     team: list[TableRow] = []
-    while sheet.page < pages: _slide_body(sheet, _slide_plan[(sheet.page - 1) % len(_slide_plan)], team)
+    while sheet.page < pages: _write_slide(sheet, _slide_plan[(sheet.page - 1) % len(_slide_plan)], team)
 
 # %% ../../../nbs/synthetic/04_kinds.ipynb #c02db54b
 @document_type('datasheet', _a4, _letter_size, pages=(1, 3))
-def _datasheet(sheet: Sheet, pages: int):
+def _write_datasheet(sheet: Sheet, pages: int):
     model, thing = make_value('product', sheet.rng, sheet.locale)['text'], sheet.rng.choice(NAMES['thing'])
     sheet.title = f'{thing.capitalize()} {model}'
     sheet.rect(sheet.x, sheet.y, sheet.width, 5, fill=sheet.look['accent'])
@@ -330,7 +323,7 @@ def _datasheet(sheet: Sheet, pages: int):
     sheet.fields(sheet.draw(sheet.rng.randint(7, 12)))
     write_table(sheet, 'models', sheet.rng.randint(3, 6), 4)
     if pages > 1: write_table(sheet, 'stock', 12 + 10*(pages - 2), 4)
-    _sections(sheet, pages, ['models', 'stock'])
+    _write_sections(sheet, pages, ['models', 'stock'])
     write_small_print(sheet, 3)
 
 # %% ../../../nbs/synthetic/04_kinds.ipynb #bc38ec34
@@ -342,13 +335,13 @@ contractual_penalty liability_cap
 confidentiality_period data_protection_officer
 governing_law place_of_jurisdiction signatory_for_the_client signatory_for_the_contractor"""
 
-def _clause(sheet: Sheet, title: str, keys: list[str], most: int):
+def _write_clause(sheet: Sheet, title: str, keys: list[str], most: int):
     "A clause with up to `most` paragraphs, each of which holds a fact"
     sheet.heading(title, 12)
     for j, e in enumerate(sheet.draw(most, only=keys), 1):
-        _paragraph(sheet, [e], 1, sheet.rng.randint(1, most), start=[f'({j})'])
+        _write_paragraph(sheet, [e], 1, sheet.rng.randint(1, most), start=[f'({j})'])
 
-def _signatures(sheet: Sheet):
+def _write_signatures(sheet: Sheet):
     "Two lines to sign on, side by side"
     sheet.need(60)
     sheet.y += 24
@@ -356,73 +349,72 @@ def _signatures(sheet: Sheet):
         sheet.line(x, sheet.y, x + .4*sheet.width, sheet.y)
         sheet.text(x, sheet.y + 4, 'Place, date, signature', 8)
 
-# %% ../../../nbs/synthetic/04_kinds.ipynb #0e20c07c
 @document_type('contract', _a4, _letter_size, pages=(2, 4))
-def _contract(sheet: Sheet, pages: int):
+def _write_contract(sheet: Sheet, pages: int):
     sheet.title = phrase(sheet, 'contract title')
     sheet.heading(sheet.title, 20)
-    sheet.fields(sheet.draw(5, only=_keys('contract', _contract_head)))
+    sheet.fields(sheet.draw(5, only=_prefix_keys('contract', _contract_head)))
     for title, names in zip(phrases('clause title', sheet.style), _clause_keys.split('\n'), strict=False):
-        _clause(sheet, title, _keys('contract', names), 3 if pages > 1 else 2)
+        _write_clause(sheet, title, _prefix_keys('contract', names), 3 if pages > 1 else 2)
     if pages > 1: write_table(sheet, 'services', sheet.rng.randint(5, 9))
-    _sections(sheet, pages, ['contacts', 'staffing'])
-    _signatures(sheet)
+    _write_sections(sheet, pages, ['contacts', 'staffing'])
+    _write_signatures(sheet)
 
 # %% ../../../nbs/synthetic/04_kinds.ipynb #595261f5
-def _later(sheet: Sheet, time: Value) -> int:
+def _draw_arrival(sheet: Sheet, time: Value) -> int:
     "Minutes from midnight to an arrival on the same day"
     return min(int(magnitude(time)) + sheet.rng.randint(25, 260), 1439)
 
-def _in_order(sheet: Sheet) -> Change:
+def _sort_departures(sheet: Sheet) -> Change:
     "Sorts departures, and makes arrivals follow them"
     def change(columns: list[Column], rows: list[TableRow]):
-        at = _column_numbers(columns)
+        at = _number_columns(columns)
         departure, arrival = at.get('departure'), at.get('arrival')
         if not departure: return
         times = sorted((row[departure] for row in rows), key=magnitude)
         for row, time in zip(rows, times, strict=True):
             row[departure] = time
-            if arrival: row[arrival] = time_value(_later(sheet, time), sheet.locale)
+            if arrival: row[arrival] = time_value(_draw_arrival(sheet, time), sheet.locale)
     return change
 
-def _station(sheet: Sheet, town: str, rows: int):
+def _write_station(sheet: Sheet, town: str, rows: int):
     "The trains that leave a town"
     title = phrase(sheet, 'departures').format(town)
-    write_table(sheet, 'trains', rows, sheet.rng.choice([4, 5]), title=title, change=_in_order(sheet))
+    write_table(sheet, 'trains', rows, sheet.rng.choice([4, 5]), title=title, change=_sort_departures(sheet))
 
 @document_type('timetable', _a4, (842, 595), pages=(1, 3))
-def _timetable(sheet: Sheet, pages: int):
+def _write_timetable(sheet: Sheet, pages: int):
     towns = sheet.rng.sample(NAMES['city'], 60)
     sheet.title = f"{phrases('noun timetable', sheet.style)[0].capitalize()} {towns[0]}"
     sheet.heading(sheet.title, 22)
     sheet.fields(sheet.draw(sheet.rng.randint(4, 8)))
     for i, town in enumerate(towns):
         if i and sheet.page >= pages: break
-        _station(sheet, town, sheet.rng.randint(7, 12) if pages == 1 else 20)
-    _paragraph(sheet, sheet.draw(2), 0)
+        _write_station(sheet, town, sheet.rng.randint(7, 12) if pages == 1 else 20)
+    _write_paragraph(sheet, sheet.draw(2), 0)
     write_small_print(sheet, 2)
 
 # %% ../../../nbs/synthetic/04_kinds.ipynb #ee06ab23
 @document_type('letter', _a4, _letter_size, pages=(1, 1))
-def _letter(sheet: Sheet, pages: int):
+def _write_letter(sheet: Sheet, pages: int):
     name, reader, signer = company(sheet.rng), person(sheet.rng), ['letter.signed_by']
     sheet.title = f"{phrases('noun letter', sheet.style)[0].capitalize()} {name}"
-    _letterhead(sheet, name)
-    _addressee(sheet, reader)
+    _write_letterhead(sheet, name)
+    _write_addressee(sheet, reader)
     sheet.fields(sheet.draw(sheet.rng.randint(3, 5), skip=signer))
     sheet.y += 10
     sheet.text(sheet.x, sheet.y, phrase(sheet, 'salutation').format(reader))
     sheet.y += 24
-    for _ in range(sheet.rng.randint(2, 3)): _paragraph(sheet, sheet.draw(2, skip=signer))
+    for _ in range(sheet.rng.randint(2, 3)): _write_paragraph(sheet, sheet.draw(2, skip=signer))
     sheet.y += 12
     sheet.fields(sheet.draw(1, only=signer), 'inline' if sheet.style == 'dev' else 'underline', width=300)
-    _sections(sheet, pages, ['items', 'services'])
+    _write_sections(sheet, pages, ['items', 'services'])
     write_small_print(sheet, 3)
 
 # %% ../../../nbs/synthetic/04_kinds.ipynb #231345f5
 _receipt_totals = ['receipt.total', 'receipt.cash_given', 'receipt.change']
 
-def _shop(sheet: Sheet):
+def _write_shop(sheet: Sheet):
     "Name and street at the head of a receipt"
     bold = sheet.look['bold']
     for text, wanted in ((company(sheet.rng), 11), (address(sheet.rng).split(', ')[0], 7)):
@@ -432,11 +424,11 @@ def _shop(sheet: Sheet):
     sheet.y += 6
 
 @document_type('receipt', (226, 900), (240, 900), (212, 900), pages=(1, 1))
-def _receipt(sheet: Sheet, pages: int):
+def _write_receipt(sheet: Sheet, pages: int):
     layout = 'leaders' if sheet.style == 'dev' else 'underline'
     sheet.look.update({'size': 8, 'margin': 14, 'fields': layout, 'upper': False})
     sheet.x = sheet.y = 14
-    _shop(sheet)
+    _write_shop(sheet)
     sheet.fields(sheet.draw(sheet.rng.randint(3, 5), skip=_receipt_totals))
     rows = write_table(sheet, 'purchases', sheet.rng.randint(3, 7), title='')
     field = next(f for f in fields_of('receipt', sheet.style) if f['key'] == 'receipt.total')
@@ -453,38 +445,37 @@ class Conflict(TypedDict):
     new: Fact
     resolved: bool   # does the new page say which one holds?
 
-def _disputable(sheet: Sheet) -> list[Fact]:
+def _find_disputable(sheet: Sheet) -> list[Fact]:
     "Facts that stand once, can be named well, and have another value of their kind"
     seen = [f['label'] for f in sheet.facts]
     def is_plain(f: Fact) -> bool: return f['where'] in ('field', 'sentence') and not f['odd'] and not f['small']
     return [f for f in sheet.facts if is_plain(f) and f['type'] in _comparable and seen.count(f['label']) == 1]
 
-def _field_of(fact: Fact) -> FieldSpec:
+def _make_field(fact: Fact) -> FieldSpec:
     "The field that a fact is a value of"
     return FieldSpec(key=fact['key'], spec=fact['spec'], type=fact['type'], labels=[fact['label']], quote=[],
                      ask=fact['ask'], say=fact['say'])
 
-def _other_value(sheet: Sheet, fact: Fact) -> Value:
+def _draw_other_value(sheet: Sheet, fact: Fact) -> Value:
     values = (make_value(fact['spec'], sheet.rng, sheet.locale) for _ in range(99))
     return next(v for v in values if v['text'] != fact['value'])
 
-# %% ../../../nbs/synthetic/04_kinds.ipynb #958b8815
-def _new_page(sheet: Sheet, title: str):
+def _begin_page(sheet: Sheet, title: str):
     "Begins a page, or a slide, with a title"
     if sheet.kind == 'slides':
-        _slide(sheet, title)
+        _begin_slide(sheet, title)
         return
     sheet.turn()
     sheet.heading(title, 15)
 
 def contradict(sheet: Sheet) -> Optional[Conflict]:
     "Adds a page that contradicts an earlier one; None if there is nothing to contradict."
-    facts = _disputable(sheet)
+    facts = _find_disputable(sheet)
     if not facts or sheet.page >= 20: return None
     old, resolved = sheet.rng.choice(facts), sheet.rng.random() < .5
     title = phrase(sheet, 'correction title' if resolved else 'summary title')
-    entry = FieldEntry(field=_field_of(old), label=old['label'], value=_other_value(sheet, old))
-    _new_page(sheet, title)
+    entry = FieldEntry(field=_make_field(old), label=old['label'], value=_draw_other_value(sheet, old))
+    _begin_page(sheet, title)
     note = phrase(sheet, 'correction').format(l=in_sentence(old['label']), p=old['page'])
     if resolved: write_prose(sheet, [filler_sentences(sheet, 1), note, entry, '.', filler_sentences(sheet, 1)])
     else:

@@ -66,7 +66,6 @@ class PartSheet(Sheet):
         self.canvas.showPage()
         for found in (*self.facts, *self.marks): found['page'] += self.before
 
-# %% ../../../nbs/synthetic/08_long.ipynb #1420217f
 class Part(TypedDict):
     "A part of a long document."
     name: str   # what it is about
@@ -83,7 +82,7 @@ class LongDocument(SyntheticDocument):
 PART_KINDS = 'report', 'contract', 'datasheet', 'slides', 'form', 'timetable'
 _part_pages = 3, 6   # least and most
 
-def _plan(rng: random.Random, pages: int) -> list[Part]:
+def _plan_parts(rng: random.Random, pages: int) -> list[Part]:
     "Parts that take about so many pages"
     words = NAMES['stem'], NAMES['trade'], NAMES['city']
     plan, names = [], distinct(lambda: ' '.join(map(rng.choice, words)))
@@ -105,7 +104,6 @@ def _write_part(canvas: Canvas, planned: Part, seed: str, style: str, before: in
     sheet.close()
     return sheet
 
-# %% ../../../nbs/synthetic/08_long.ipynb #bc7c3818
 _per_page = 40   # lines of contents on a page
 
 class _Front(Sheet):
@@ -119,7 +117,7 @@ class _Front(Sheet):
             self.text(self.x, self.y, f"{part['name']}, page {part['page']}", 10.5)
             self.y += 16
 
-def _front(rng: random.Random, style: str, parts: Sequence[Part]) -> _Front:
+def _write_front(rng: random.Random, style: str, parts: Sequence[Part]) -> _Front:
     "A cover, and contents behind it"
     sheet = _Front('report', rng, style)
     name, title = company(rng), rng.choice(phrases('report title', style))
@@ -133,21 +131,20 @@ def _front(rng: random.Random, style: str, parts: Sequence[Part]) -> _Front:
     sheet.canvas.showPage()
     return sheet
 
-# %% ../../../nbs/synthetic/08_long.ipynb #f89c5bb0
 def _bind(seed: str, style: str, plan: list[Part], known: Sequence[Part]) -> tuple[_Front, list[PartSheet]]:
     "The whole document, with the parts' pages in its contents as far as they are known"
-    front = _front(random.Random(f'{seed}/front'), style, known)
+    front = _write_front(random.Random(f'{seed}/front'), style, known)
     sheets, before = [], front.page
     for planned in plan:
         sheets.append(_write_part(front.canvas, planned, seed, style, before))
         before += sheets[-1].page
     return front, sheets
 
-def _parts(sheets: Sequence[PartSheet]) -> list[Part]:
+def _list_parts(sheets: Sequence[PartSheet]) -> list[Part]:
     return [Part(name=s.name, kind=s.kind, page=s.before + 1, pages=s.page) for s in sheets]
 
 # %% ../../../nbs/synthetic/08_long.ipynb #f2b2469b
-def _ask(sheets: Sequence[PartSheet], rng: random.Random, n: int, wordings: Collection[str]) -> list[Question]:
+def _ask_parts(sheets: Sequence[PartSheet], rng: random.Random, n: int, wordings: Collection[str]) -> list[Question]:
     "`n` questions about parts, spread over the document"
     asked: list[Question] = []
     rest = rng.sample(sheets, len(sheets))
@@ -175,18 +172,17 @@ def long_document(
     if style not in STYLES: raise ValueError(f"style is 'dev' or 'held_out', not {style!r}")
     doc_id = f'long-{style}-{seed}-{pages}p'
     rng = random.Random(doc_id)
-    plan = _plan(rng, pages - 2)
+    plan = _plan_parts(rng, pages - 2)
     _, sheets = _bind(doc_id, style, plan, plan)
-    front, sheets = _bind(doc_id, style, plan, _parts(sheets))
-    drawn = _ask(sheets, rng, n_questions, wordings)
+    front, sheets = _bind(doc_id, style, plan, _list_parts(sheets))
+    drawn = _ask_parts(sheets, rng, n_questions, wordings)
     asked: list[Question] = [{**q, 'id': f'{doc_id}-q{i}'} for i, q in enumerate(drawn)]
-    return _bound(doc_id, seed, front, sheets, asked)
+    return _finish(doc_id, seed, front, sheets, asked)
 
-# %% ../../../nbs/synthetic/08_long.ipynb #86f2d0eb
-def _bound(doc_id: str, seed: Union[int, str], front: _Front, sheets: list[PartSheet],
+def _finish(doc_id: str, seed: Union[int, str], front: _Front, sheets: list[PartSheet],
            asked: list[Question]) -> LongDocument:
     "The finished file with all that is known of it"
-    canvas, parts = front.canvas, _parts(sheets)
+    canvas, parts = front.canvas, _list_parts(sheets)
     canvas.setTitle(front.title)
     canvas.setAuthor('CoSee')
     canvas.save()
@@ -195,7 +191,7 @@ def _bound(doc_id: str, seed: Union[int, str], front: _Front, sheets: list[PartS
                         front.marks + [m for s in sheets for m in s.marks], parts)
 
 # %% ../../../nbs/synthetic/08_long.ipynb #e836a0be
-def _jpeg(image: Image, quality: int) -> io.BytesIO:
+def _compress(image: Image, quality: int) -> io.BytesIO:
     buffer = io.BytesIO()
     image.save(buffer, 'JPEG', quality=quality)
     return buffer
@@ -216,19 +212,19 @@ def scan_pdf(
         image = render(doc, dpi, [page], **effects)[0]
         size = image.width*72/dpi, image.height*72/dpi
         canvas.setPageSize(size)
-        canvas.drawImage(ImageReader(_jpeg(image, quality)), 0, 0, *size)
+        canvas.drawImage(ImageReader(_compress(image, quality)), 0, 0, *size)
         canvas.showPage()
     canvas.save()
     return buffer.getvalue()
 
 # %% ../../../nbs/synthetic/08_long.ipynb #a96838a3
 @cache
-def _folder() -> TemporaryDirectory: return TemporaryDirectory(prefix='cosee-synthetic-')
+def _make_folder() -> TemporaryDirectory: return TemporaryDirectory(prefix='cosee-synthetic-')
 
 def _open_pages(doc: LongDocument, dpi: float, effects: Optional[Effects]) -> Sequence['Image']:
     "Its pages, drawn when they are looked at"
     if effects: return synthetic_pages(doc, dpi, **effects)
-    path = Path(_folder().name) / f'{doc.doc_id}.pdf'
+    path = Path(_make_folder().name) / f'{doc.doc_id}.pdf'
     return load_pages(path if path.exists() else doc.save(path), dpi=dpi)
 
 # %% ../../../nbs/synthetic/08_long.ipynb #255264b7

@@ -45,8 +45,7 @@ class Question(TypedDict):
     near: NotRequired[str]      # the row that is nearly the one asked for
     resolved: NotRequired[bool] # does a page say which of two values holds?
 
-# %% ../../../nbs/synthetic/05_questions.ipynb #4746557c
-def _about(facts: Sequence[Fact]) -> tuple[str, str, Optional[str], Optional[str]]:
+def _describe_fact(facts: Sequence[Fact]) -> tuple[str, str, Optional[str], Optional[str]]:
     "Type, kind of place, label and row of the fact that a question is about"
     if not facts: return 'none', 'none', None, None
     return facts[0]['type'], facts[0]['where'], facts[0]['label'], facts[0]['row']
@@ -60,7 +59,7 @@ def question(
 ) -> Question:
     "A question with its answers and evidence."
     evidence = [Evidence(page=f['page'], bbox=list(f['bbox']), text=f['value']) for f in facts]
-    kind, where, label, row = _about(facts)
+    kind, where, label, row = _describe_fact(facts)
     asked = Question(
         id='', question=text, answers=list(dict.fromkeys(answers)), wording=wording, answer_type=kind, where=where,
         label=label, row=row, small=any(f['small'] for f in facts), verbatim=bool(facts), evidence=evidence,
@@ -76,7 +75,7 @@ _lasting = re.compile('length|duration|time|days|hours', re.I)
 
 def _names_a_role(label: str) -> bool: return bool(_role.search(label)) and 'name' not in label.lower()
 
-def _form_of(fact: Askable) -> str:
+def _choose_form(fact: Askable) -> str:
     "Which form of question suits the label and type of a fact"
     label, kind = fact['label'], fact['type']
     if fact['odd']: return 'loose'
@@ -86,21 +85,20 @@ def _form_of(fact: Askable) -> str:
     if kind not in NUMERIC: return 'words'
     return 'count' if kind == 'int' and not label.endswith('ed') else 'plural'
 
-def _row(fact: Askable) -> str:
+def _name_row(fact: Askable) -> str:
     "The name of a row, '' where there is none"
     return fact['row'] or ''
 
-def _row_phrase(fact: Askable) -> Optional[str]:
+def _say_row(fact: Askable) -> Optional[str]:
     "The name of a row as one says it: 'the desk lamp', 'AX-700-S'"
-    is_thing = _row(fact).split(',')[0].lower() in NAMES['thing']
-    return 'the ' + in_sentence(_row(fact)) if is_thing else fact['row']
+    is_thing = _name_row(fact).split(',')[0].lower() in NAMES['thing']
+    return 'the ' + in_sentence(_name_row(fact)) if is_thing else fact['row']
 
-# %% ../../../nbs/synthetic/05_questions.ipynb #d63d96b2
 def noun(sheet: Sheet) -> str:
     "What one calls such a document."
     return phrases(f'noun {sheet.kind}', sheet.style)[0]
 
-def _own_questions(fact: Askable) -> list[str]:
+def _find_own_questions(fact: Askable) -> list[str]:
     "Questions of the field itself that use the label at hand"
     stems = [word[:5].lower() for word in re.findall(r'\w{3,}', fact['label'])]
     return [q for q in fact['say'] if any(stem in q.lower() for stem in stems)]
@@ -117,10 +115,10 @@ def ask_within(
     return phrases(f'in {place}', style)[0].format(q=text, s=name)
 
 # %% ../../../nbs/synthetic/05_questions.ipynb #f65f14d9
-def _literal_form(fact: Askable, sheet: Sheet) -> str:
+def _draw_form(fact: Askable, sheet: Sheet) -> str:
     "A form of question that suits a fact: one for its kind, or three times in five the field's own"
-    group, own = 'field' if fact['where'] == 'sentence' else fact['where'], _own_questions(fact)
-    forms = phrases(f'{group} {_form_of(fact)}', sheet.style, phrases(f'{group} any', sheet.style))
+    group, own = 'field' if fact['where'] == 'sentence' else fact['where'], _find_own_questions(fact)
+    forms = phrases(f'{group} {_choose_form(fact)}', sheet.style, phrases(f'{group} any', sheet.style))
     return sheet.rng.choice(own if own and sheet.rng.random() < .6 else forms)
 
 def literal(
@@ -128,8 +126,8 @@ def literal(
     sheet: Sheet   # where it stands
 ) -> str:
     "A question that uses the label as printed."
-    form, label = _literal_form(fact, sheet), fact['label']
-    text = form.format(l=in_sentence(label), L=label, row=_row_phrase(fact), title=fact['title'], doc=noun(sheet))
+    form, label = _draw_form(fact, sheet), fact['label']
+    text = form.format(l=in_sentence(label), L=label, row=_say_row(fact), title=fact['title'], doc=noun(sheet))
     text = text.replace('..', '.').replace('of of ', 'of ')
     plain = fact['where'] == 'bar' or fact['small'] or not fact['section'] or noun(sheet) in text
     if plain or sheet.rng.random() > .15: return text
@@ -139,7 +137,7 @@ def literal(
 # %% ../../../nbs/synthetic/05_questions.ipynb #3c9ec6fa
 def question_key(fact: Askable) -> tuple[str, str, Optional[str]]:
     "What a literal question tells apart."
-    return fact['label'].lower(), _row(fact).lower(), fact['title'] if fact['where'] == 'bar' else None
+    return fact['label'].lower(), _name_row(fact).lower(), fact['title'] if fact['where'] == 'bar' else None
 
 def unique(
     facts: Iterable[Fact],
@@ -156,23 +154,23 @@ def paraphrase(
     sheet: Sheet # where it stands
 ) -> str:
     "A question for a fact in other words than the page's."
-    text, row = sheet.rng.choice(fact['ask']), _row_phrase(fact) or ''
+    text, row = sheet.rng.choice(fact['ask']), _say_row(fact) or ''
     if row.startswith('the '): text = re.sub(r'\b(one|single|each) {row}', lambda m: f'{m[1]} {row[4:]}', text)
     return text.format(row=row, doc=noun(sheet))
 
-def _spellings(fact: Fact) -> list[str]: return [fact['value'], *fact['also']]
+def _list_spellings(fact: Fact) -> list[str]: return [fact['value'], *fact['also']]
 
 def single(sheet: Sheet, facts: Sequence[Fact]) -> tuple[list[Question], list[Question]]:
     "Questions for single facts: literal ones, and paraphrased ones."
     by_key = unique(facts, lambda f: (f['key'], f['row']))
-    printed = [question(literal(f, sheet), _spellings(f), 'literal', [f]) for f in unique(facts)]
-    return printed, [question(paraphrase(f, sheet), _spellings(f), 'paraphrase', [f]) for f in by_key]
+    printed = [question(literal(f, sheet), _list_spellings(f), 'literal', [f]) for f in unique(facts)]
+    return printed, [question(paraphrase(f, sheet), _list_spellings(f), 'paraphrase', [f]) for f in by_key]
 
 # %% ../../../nbs/synthetic/05_questions.ipynb #ff8ab157
-def _as_row(fact: Fact) -> Fact:
+def _make_row_fact(fact: Fact) -> Fact:
     "The name of the row of a cell or a bar, as a fact of its own"
     bbox = fact.get('row_bbox', fact['bbox'])
-    return {**fact, 'value': _row(fact), 'bbox': bbox, 'type': 'text', 'sort': None, 'also': []}
+    return {**fact, 'value': _name_row(fact), 'bbox': bbox, 'type': 'text', 'sort': None, 'also': []}
 
 def reverse(sheet: Sheet) -> list[Question]:
     "Questions for the name of a row by one of its values."
@@ -183,11 +181,11 @@ def reverse(sheet: Sheet) -> list[Question]:
     for f in (same[0] for same in cells.values() if len(same) == 1):
         form = sheet.rng.choice(phrases('row of', sheet.style))
         text = form.format(rl=in_sentence(f['row_label']), l=in_sentence(f['label']), v=f['value'])
-        out.append(question(text, [_row(f)], 'literal', [_as_row(f)]))
+        out.append(question(text, [_name_row(f)], 'literal', [_make_row_fact(f)]))
     return out
 
 # %% ../../../nbs/synthetic/05_questions.ipynb #d1edc4eb
-def _columns(sheet: Sheet) -> list[list[Fact]]:
+def _group_columns(sheet: Sheet) -> list[list[Fact]]:
     "Cells and bars by table and column; only columns whose label stands in one table"
     columns = defaultdict(list)
     for f in sheet.facts:
@@ -195,93 +193,91 @@ def _columns(sheet: Sheet) -> list[list[Fact]]:
     labels = [label for _, label in columns]
     return [facts for (_, label), facts in columns.items() if labels.count(label) == 1]
 
-def _numeric_columns(sheet: Sheet) -> list[list[Fact]]:
-    return [facts for facts in _columns(sheet) if facts[0]['type'] in NUMERIC - {'span'}]
+def _find_numeric_columns(sheet: Sheet) -> list[list[Fact]]:
+    return [facts for facts in _group_columns(sheet) if facts[0]['type'] in NUMERIC - {'span'}]
 
-def _extremes(sheet: Sheet, column: Sequence[Fact]) -> Iterator[Question]:
+def _ask_extremes(sheet: Sheet, column: Sequence[Fact]) -> Iterator[Question]:
     "Which row has the most, which the least"
     ranked = sorted(column, key=magnitude)
-    most, least = ('most', 'fewest') if _form_of(column[0]) == 'count' else ('highest', 'lowest')
+    most, least = ('most', 'fewest') if _choose_form(column[0]) == 'count' else ('highest', 'lowest')
     form = phrases('most', sheet.style)[0]
     for f, rival, word in ((ranked[-1], ranked[-2], most), (ranked[0], ranked[1], least)):
         if f['sort'] == rival['sort']: continue
         text = form.format(rl=in_sentence(f.get('row_label', '')), l=in_sentence(f['label']), most=word)
-        yield question(text, [_row(f)], 'computed', [_as_row(f), f])
+        yield question(text, [_name_row(f)], 'computed', [_make_row_fact(f), f])
 
-# %% ../../../nbs/synthetic/05_questions.ipynb #26416eb9
-def _sum(sheet: Sheet, column: Sequence[Fact]) -> Question:
+def _ask_sum(sheet: Sheet, column: Sequence[Fact]) -> Question:
     "Two cells added up"
     a, b = sheet.rng.sample(column, 2)
     total = magnitude(a) + magnitude(b)
     is_money = a['type'] == 'money'
     value = money(total, sheet.locale) if is_money else make_plain_value(number(total, sheet.locale))
-    text = phrases('sum', sheet.style)[0].format(l=in_sentence(a['label']), a=_row_phrase(a), b=_row_phrase(b))
+    text = phrases('sum', sheet.style)[0].format(l=in_sentence(a['label']), a=_say_row(a), b=_say_row(b))
     return question(text, [value['text'], *value['also']], 'computed', [a, b], verbatim=False)
 
-def _row_counts(sheet: Sheet) -> Iterator[Question]:
+def _ask_row_counts(sheet: Sheet) -> Iterator[Question]:
     "How many rows a table has"
     tables: dict[str, dict[str, Fact]] = defaultdict(dict)
     for f in sheet.facts:
-        if f['where'] == 'cell' and f['title']: tables[f['title']][_row(f)] = _as_row(f)
+        if f['where'] == 'cell' and f['title']: tables[f['title']][_name_row(f)] = _make_row_fact(f)
     for title, rows in tables.items():
         text = phrases('rows', sheet.style)[0].format(t=title)
         yield question(text, [str(len(rows))], 'computed', list(rows.values()), verbatim=False, answer_type='int')
 
-# %% ../../../nbs/synthetic/05_questions.ipynb #f81af7f0
 def computed(sheet: Sheet) -> list[Question]:
     "Questions that need all values of a column, or two of them."
     out = []
-    for column in _columns(sheet):
+    for column in _group_columns(sheet):
         kind = column[0]['type']
-        if kind in NUMERIC - {'span'} and len(column) > 2: out += _extremes(sheet, column)
-        if kind in ('money', 'int') and len(column) > 1: out.append(_sum(sheet, column))
-    return [*out, *_row_counts(sheet)]
+        if kind in NUMERIC - {'span'} and len(column) > 2: out += _ask_extremes(sheet, column)
+        if kind in ('money', 'int') and len(column) > 1: out.append(_ask_sum(sheet, column))
+    return [*out, *_ask_row_counts(sheet)]
 
 # %% ../../../nbs/synthetic/05_questions.ipynb #3cd5cb97
-def _joins(sheet: Sheet, cells: Sequence[Fact]) -> Iterator[Question]:
+def _ask_joins(sheet: Sheet, cells: Sequence[Fact]) -> Iterator[Question]:
     "What stands in the row that a cell of another page names"
     rows, form = defaultdict(list), phrases('join', sheet.style)[0]
     for f in cells: rows[f['row']].append(f)
     for a in cells:
         for b in rows.get(a['value'], ()):
             if b['page'] == a['page'] or is_plural(b['label']): continue
-            text = form.format(l1=in_sentence(a['label']), l2=in_sentence(b['label']), row=_row_phrase(a))
-            yield question(text, _spellings(b), 'two_pages', [b, a])
+            text = form.format(l1=in_sentence(a['label']), l2=in_sentence(b['label']), row=_say_row(a))
+            yield question(text, _list_spellings(b), 'two_pages', [b, a])
 
-# %% ../../../nbs/synthetic/05_questions.ipynb #72281f11
-def _versus(sheet: Sheet, column: Sequence[Fact]) -> Iterator[Question]:
+def _ask_larger(sheet: Sheet, column: Sequence[Fact]) -> Iterator[Question]:
     "The larger one of two cells of a column, on different pages"
     a, b = min(column, key=lambda f: f['page']), max(column, key=lambda f: f['page'])
     if a['page'] == b['page'] or a['sort'] == b['sort']: return
     more, less = (a, b) if magnitude(a) > magnitude(b) else (b, a)
-    text = phrases('versus', sheet.style)[0].format(l=in_sentence(a['label']), a=_row_phrase(a), b=_row_phrase(b))
-    yield question(text, [_row(more)], 'two_pages', [_as_row(more), more, less])
+    text = phrases('versus', sheet.style)[0].format(l=in_sentence(a['label']), a=_say_row(a), b=_say_row(b))
+    yield question(text, [_name_row(more)], 'two_pages', [_make_row_fact(more), more, less])
 
 def two_pages(sheet: Sheet) -> list[Question]:
     "Questions whose answer needs two pages."
     cells = [f for f in unique(sheet.facts) if f['where'] == 'cell' and not f['odd']]
-    return [*_joins(sheet, cells), *(q for column in _numeric_columns(sheet) for q in _versus(sheet, column))]
+    larger = (q for column in _find_numeric_columns(sheet) for q in _ask_larger(sheet, column))
+    return [*_ask_joins(sheet, cells), *larger]
 
 # %% ../../../nbs/synthetic/05_questions.ipynb #be987f27
-def _ghost(entry: FieldEntry) -> Askable:
+def _imagine_fact(entry: FieldEntry) -> Askable:
     "What there would be to know of an entry that stands nowhere"
     field, label = entry['field'], entry['label']
     return Askable(where='field', row=None, title=None, section='', small=False, label=label, type=field['type'],
                    say=field['say'], odd=odd_label(label, field['quote']))
 
-def _missing_fields(sheet: Sheet, n: int) -> list[Question]:
+def _ask_missing_fields(sheet: Sheet, n: int) -> list[Question]:
     "Fields that the document has not, nor one of nearly that name"
     known = {f['label'].lower() for f in sheet.facts}
     def near(label: str) -> bool: return any(k in label or label in k for k in known)
-    ghosts = [_ghost(e) for e in sheet.draw(n) if not near(e['label'].lower())]
+    ghosts = [_imagine_fact(e) for e in sheet.draw(n) if not near(e['label'].lower())]
     return [question(literal(ghost, sheet), [NOT_ANSWERABLE], 'unanswerable') for ghost in ghosts]
 
-def _missing_rows(sheet: Sheet, n: int) -> Iterator[Question]:
+def _ask_missing_rows(sheet: Sheet, n: int) -> Iterator[Question]:
     "Rows that differ in the last sign from rows that are there"
-    cells = [f for f in sheet.facts if f['where'] == 'cell' and re.search(r'[-\d].$', _row(f))]
+    cells = [f for f in sheet.facts if f['where'] == 'cell' and re.search(r'[-\d].$', _name_row(f))]
     seen = {m['text'] for m in sheet.marks}
     for f in sheet.rng.sample(cells, min(n, len(cells))):
-        name = _row(f)
+        name = _name_row(f)
         signs = '0123456789' if name[-1].isdigit() else 'ABCDEFGHKLMNPRSTUVWXYZ'
         row = name[:-1] + sheet.rng.choice(signs)
         if row in seen: continue
@@ -293,12 +289,12 @@ def unanswerable(
     n: int = 6 # how many missing fields to try
 ) -> list[Question]:
     "Questions to which the document holds no answer."
-    return [*_missing_fields(sheet, n), *_missing_rows(sheet, 3)]
+    return [*_ask_missing_fields(sheet, n), *_ask_missing_rows(sheet, 3)]
 
 # %% ../../../nbs/synthetic/05_questions.ipynb #b7c00ddf
 _mix: dict[str, float] = dict(literal=.45, paraphrase=.25, unanswerable=.1, computed=.1, two_pages=.1)
 
-def _spread(rng: random.Random, pool: Sequence[Question]) -> list[Question]:
+def _shuffle_in_turns(rng: random.Random, pool: Sequence[Question]) -> list[Question]:
     "Questions in an order of chance that takes turns between fields, cells, bars and sentences"
     piles = defaultdict(list)
     for q in rng.sample(pool, len(pool)): piles[q['where']].append(q)
@@ -310,25 +306,23 @@ def choose(
     n: int                             # how many
 ) -> list[Question]:
     "`n` questions, or all there are."
-    chosen, pools = [], {wording: _spread(rng, pool) for wording, pool in pools.items() if pool}
+    chosen, pools = [], {wording: _shuffle_in_turns(rng, pool) for wording, pool in pools.items() if pool}
     while pools and len(chosen) < n:
         wording = rng.choices(list(pools), [_mix[w] for w in pools])[0]
         chosen.append(pools[wording].pop(0))
         if not pools[wording]: del pools[wording]
     return chosen
 
-# %% ../../../nbs/synthetic/05_questions.ipynb #f927ca74
-def _about_conflict(sheet: Sheet, conflict: Conflict) -> Question:
+def _ask_conflict(sheet: Sheet, conflict: Conflict) -> Question:
     "The question that two pages answer differently; both values count unless a correction says which one holds"
     old, new, resolved = conflict['old'], conflict['new'], conflict['resolved']
-    answers = _spellings(new) + ([] if resolved else _spellings(old))
+    answers = _list_spellings(new) + ([] if resolved else _list_spellings(old))
     anywhere: Fact = {**old, 'section': ''}
     return question(literal(anywhere, sheet), answers, 'conflict', [new, old], resolved=resolved)
 
-# %% ../../../nbs/synthetic/05_questions.ipynb #3b1f86ac
 SmallPrint = Union[bool, Literal['only']]   # ask for small print: no, too, or for nothing else
 
-def _pools(sheet: Sheet, facts: Sequence[Fact], small_print: SmallPrint) -> dict[str, list[Question]]:
+def _gather(sheet: Sheet, facts: Sequence[Fact], small_print: SmallPrint) -> dict[str, list[Question]]:
     "All questions by wording, but for conflicts"
     printed, in_other_words = single(sheet, facts)
     pools = dict(literal=printed, paraphrase=in_other_words)
@@ -347,7 +341,7 @@ def questions(
     "About `n` questions for a document."
     wanted = {False: {False}, True: {True, False}, 'only': {True}}[small_print]
     facts = [f for f in sheet.facts if not f.get('conflict') and f['small'] in wanted]
-    pools = _pools(sheet, facts, small_print)
+    pools = _gather(sheet, facts, small_print)
     wanted_too = 'conflict' in keep and small_print != 'only'
-    first = [_about_conflict(sheet, conflict)] if conflict and wanted_too else []
+    first = [_ask_conflict(sheet, conflict)] if conflict and wanted_too else []
     return first + choose(sheet.rng, {w: pool for w, pool in pools.items() if w in keep}, n - len(first))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['Color', 'Align', 'Where', 'FIELD_LAYOUTS', 'TABLE_LAYOUTS', 'FieldLayout', 'Look', 'Mark', 'FieldEntry', 'Askable',
-           'Fact', 'Sheet', 'text_width', 'fit', 'Strip', 'pdf_pages', 'show_boxes', 'tiled']
+           'Fact', 'text_width', 'fit', 'Sheet', 'Strip', 'pdf_pages', 'show_boxes', 'tiled']
 
 # %% ../../../nbs/synthetic/01_sheet.ipynb #628e7825
 import io, random
@@ -51,7 +51,6 @@ class Mark(TypedDict):
     bbox: Box
     size: float   # in points
 
-# %% ../../../nbs/synthetic/01_sheet.ipynb #5627d989
 Where = Literal['field', 'cell', 'bar', 'sentence']   # what kind of place a value stands in
 
 class FieldEntry(TypedDict):
@@ -87,6 +86,49 @@ class Fact(Askable):
     row_label: NotRequired[str]   # head of the column with the names of the rows
     choice: NotRequired[bool]     # an option with a cross?
     conflict: NotRequired[bool]   # does another page state it differently?
+
+# %% ../../../nbs/synthetic/01_sheet.ipynb #2e046b9c
+FIELD_LAYOUTS = dict(dev=['inline', 'columns', 'above', 'leaders'],
+                     held_out=['boxed', 'banded', 'underline', 'two_up'])
+TABLE_LAYOUTS = dict(dev=['grid', 'zebra', 'rules'], held_out=['dark_head', 'verticals', 'separate'])
+_fonts = [('Helvetica', 'Helvetica-Bold'), ('Times-Roman', 'Times-Bold'), ('Courier', 'Courier-Bold')]
+_accents = [(.10, .25, .50), (.55, .12, .12), (.10, .42, .25), (.25, .25, .28), (.38, .18, .45), (.80, .40, .05)]
+
+def _make_look(
+    rng: random.Random, # source of chance
+    style: str          # 'dev' or 'held_out'
+) -> Look:
+    "Draws fonts, sizes, colours, locale and layouts."
+    font, bold = rng.choices(_fonts, (5, 3, 1))[0]
+    return Look(
+        font=font, bold=bold,
+        size=rng.choice([9, 9.5, 10, 10.5, 11]),
+        accent=rng.choice([*_accents, (0, 0, 0)]),
+        locale={**rng.choice(list(LOCALES.values())), 'year': rng.choice([2024, 2025, 2026])},
+        fields=rng.choice(FIELD_LAYOUTS[style]),
+        table=rng.choice(TABLE_LAYOUTS[style]),
+        colon=rng.choice([':', ':', '']),
+        upper=rng.random() < .1,
+        bold_labels=rng.random() < .4,
+        margin=rng.randint(44, 62),
+        repeat_head=rng.random() < .7,
+        ink=rng.choice([(0, 0, 0), (.1, .1, .15), (.2, .2, .2)]))
+
+def text_width(text: str, font: str, size: float) -> float:
+    "Width of `text` in points."
+    from reportlab.pdfbase.pdfmetrics import stringWidth
+    return stringWidth(text, font, size)
+
+def fit(
+    text: str,         # the text
+    font: str,         # its font
+    size: float,       # wanted size in points
+    room: float,       # width in points
+    least: float = 4.5 # never smaller than this
+) -> float:            # size in points
+    "The largest size up to `size` at which `text` fits into `room`."
+    width = text_width(text, font, size)
+    return size if width <= room else max(least, int(size*room/width*10)/10)
 
 # %% ../../../nbs/synthetic/01_sheet.ipynb #48ecae16
 class Sheet:
@@ -302,57 +344,12 @@ class Sheet:
             write(self, entries, self.x if x is None else x, width or self.width)
         self.y += 6
 
-# %% ../../../nbs/synthetic/01_sheet.ipynb #2e046b9c
-FIELD_LAYOUTS = dict(dev=['inline', 'columns', 'above', 'leaders'],
-                     held_out=['boxed', 'banded', 'underline', 'two_up'])
-TABLE_LAYOUTS = dict(dev=['grid', 'zebra', 'rules'], held_out=['dark_head', 'verticals', 'separate'])
-_fonts = [('Helvetica', 'Helvetica-Bold'), ('Times-Roman', 'Times-Bold'), ('Courier', 'Courier-Bold')]
-_accents = [(.10, .25, .50), (.55, .12, .12), (.10, .42, .25), (.25, .25, .28), (.38, .18, .45), (.80, .40, .05)]
-
-def _make_look(
-    rng: random.Random, # source of chance
-    style: str          # 'dev' or 'held_out'
-) -> Look:
-    "Draws fonts, sizes, colours, locale and layouts."
-    font, bold = rng.choices(_fonts, (5, 3, 1))[0]
-    return Look(
-        font=font, bold=bold,
-        size=rng.choice([9, 9.5, 10, 10.5, 11]),
-        accent=rng.choice([*_accents, (0, 0, 0)]),
-        locale={**rng.choice(list(LOCALES.values())), 'year': rng.choice([2024, 2025, 2026])},
-        fields=rng.choice(FIELD_LAYOUTS[style]),
-        table=rng.choice(TABLE_LAYOUTS[style]),
-        colon=rng.choice([':', ':', '']),
-        upper=rng.random() < .1,
-        bold_labels=rng.random() < .4,
-        margin=rng.randint(44, 62),
-        repeat_head=rng.random() < .7,
-        ink=rng.choice([(0, 0, 0), (.1, .1, .15), (.2, .2, .2)]))
-
-# %% ../../../nbs/synthetic/01_sheet.ipynb #da692122
-def text_width(text: str, font: str, size: float) -> float:
-    "Width of `text` in points."
-    from reportlab.pdfbase.pdfmetrics import stringWidth
-    return stringWidth(text, font, size)
-
-def fit(
-    text: str,         # the text
-    font: str,         # its font
-    size: float,       # wanted size in points
-    room: float,       # width in points
-    least: float = 4.5 # never smaller than this
-) -> float:            # size in points
-    "The largest size up to `size` at which `text` fits into `room`."
-    width = text_width(text, font, size)
-    return size if width <= room else max(least, int(size*room/width*10)/10)
-
 # %% ../../../nbs/synthetic/01_sheet.ipynb #2d9a3dfd
 class Strip(Sheet):
     "A sheet that never turns and has no foot line."
     def need(self, height: float) -> bool: return False
     def foot(self): pass
 
-# %% ../../../nbs/synthetic/01_sheet.ipynb #3c23bd5c
 def pdf_pages(
     pdf: bytes,       # a PDF
     dpi: float = 100, # dots per inch
@@ -369,7 +366,6 @@ def pdf_pages(
 
 _COLORS = 24   # of pictures to look at: few, so that they are small
 
-# %% ../../../nbs/synthetic/01_sheet.ipynb #97057d9a
 def show_boxes(
     image: Image,       # a page
     boxes: Iterable[Box], # in 0-1
@@ -400,7 +396,7 @@ def tiled(
 # %% ../../../nbs/synthetic/01_sheet.ipynb #88681525
 FieldLayout = Callable[[Sheet, list[FieldEntry], float, float], None]
 
-def _rows(
+def _take_rows(
     sheet: Sheet,
     entries: list[FieldEntry],
     n: int,       # entries in a row
@@ -413,36 +409,35 @@ def _rows(
         yield entries[i:i+n]
         sheet.y += step
 
-def _inline(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
+def _draw_inline(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Values right behind their labels"
     size = sheet.look['size']
-    for e, in _rows(sheet, entries, 1, 2*size, 1.7*size):
+    for e, in _take_rows(sheet, entries, 1, 2*size, 1.7*size):
         indent = text_width(sheet.label(e['label']) + '  ', sheet.font_of_labels, size)
         sheet.put(e, (x, sheet.y), (x + indent, sheet.y), width - indent)
 
-def _columns(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
+def _draw_columns(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Labels and values in two columns"
     size, font = sheet.look['size'], sheet.look['bold']
     widest = max(text_width(sheet.label(e['label']) + '   ', font, size) for e in entries)
     indent = widest + sheet.rng.randint(4, 40)
-    for e, in _rows(sheet, entries, 1, 2*size, 1.7*size):
+    for e, in _take_rows(sheet, entries, 1, 2*size, 1.7*size):
         sheet.put(e, (x, sheet.y), (x + indent, sheet.y), width - indent)
 
-# %% ../../../nbs/synthetic/01_sheet.ipynb #67e12cc1
-def _above(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
+def _draw_above(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Labels above their values, two or three to a row"
     size, n = sheet.look['size'], 2 if width < 380 else 3
     step = width/n
-    for row in _rows(sheet, entries, n, 3.4*size, 3.3*size):
+    for row in _take_rows(sheet, entries, n, 3.4*size, 3.3*size):
         for j, e in enumerate(row):
             left = x + j*step
             label_size = fit(sheet.label(e['label']), sheet.look['bold'], .8*size, step - 8)
             sheet.put(e, (left, sheet.y), (left, sheet.y + 1.25*size), step - 10, label_size)
 
-def _leaders(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
+def _draw_leaders(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Dots from the label to the value at the right"
     size, font, width = sheet.look['size'], sheet.look['font'], min(width, sheet.rng.randint(280, 420))
-    for e, in _rows(sheet, entries, 1, 2*size, 1.75*size):
+    for e, in _take_rows(sheet, entries, 1, 2*size, 1.75*size):
         label_bbox = sheet.put(e, (x, sheet.y), (x + width, sheet.y), .55*width, align='right')
         start, end = label_bbox[2]*sheet.w + 4, sheet.facts[-1]['bbox'][0]*sheet.w - 4
         dots = '.' * max(0, int((end - start)/text_width('.', font, size)))
@@ -455,7 +450,7 @@ def _draw_boxed_form(sheet: Sheet, entries: list[FieldEntry], x: float, width: f
     "Boxes of a form, the label in small letters above the value"
     size, n = sheet.look['size'], 2 if width < 380 else sheet.rng.choice([2, 3])
     step = width/n
-    for row in _rows(sheet, entries, n, 3.6*size, 3.1*size):
+    for row in _take_rows(sheet, entries, n, 3.6*size, 3.1*size):
         for j, e in enumerate(row):
             left = x + j*step
             sheet.rect(left, sheet.y - 3, step, 3.1*size, stroke=(.3, .3, .3))
@@ -463,11 +458,10 @@ def _draw_boxed_form(sheet: Sheet, entries: list[FieldEntry], x: float, width: f
             sheet.put(e, (left + 4, sheet.y), (left + 8, sheet.y + 1.25*size), step - 14, label_size)
     sheet.y += 6
 
-# %% ../../../nbs/synthetic/01_sheet.ipynb #0e0e0564
 def _draw_banded_form(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Labels end and values begin in the middle, every second row on grey"
     size, middle, font = sheet.look['size'], x + .45*width, sheet.font_of_labels
-    for i, (e,) in enumerate(_rows(sheet, entries, 1, 2.2*size, 1.9*size)):
+    for i, (e,) in enumerate(_take_rows(sheet, entries, 1, 2.2*size, 1.9*size)):
         label = sheet.label(e['label'])
         label_size = fit(label, font, size, .45*width - 10)
         if i % 2 == 0: sheet.rect(x, sheet.y - 3, width, 1.9*size, fill=(.92, .93, .95))
@@ -475,26 +469,24 @@ def _draw_banded_form(sheet: Sheet, entries: list[FieldEntry], x: float, width: 
         sheet.put(e, (left, sheet.y), (middle + 8, sheet.y), .53*width - 10, label_size)
     sheet.y += 4
 
-def _underline(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
+def _draw_underlined(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Values on lines to write on"
     size = sheet.look['size']
-    for e, in _rows(sheet, entries, 1, 2.6*size, 2.2*size):
+    for e, in _take_rows(sheet, entries, 1, 2.6*size, 2.2*size):
         label_bbox = sheet.put(e, (x, sheet.y), (x + .4*width, sheet.y), .55*width)
         left, y = max(label_bbox[2]*sheet.w + 3, x + .38*width), sheet.y + 1.25*size
         sheet.line(left, y, x + width, y, (.5, .5, .5), .5)
 
-# %% ../../../nbs/synthetic/01_sheet.ipynb #0d6b88b1
-def _two_up(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
+def _draw_two_up(sheet: Sheet, entries: list[FieldEntry], x: float, width: float):
     "Two fields to a row"
     size, bold, step = sheet.look['size'], sheet.look['bold'], width/2
-    for row in _rows(sheet, entries, 2, 2*size, 1.9*size):
+    for row in _take_rows(sheet, entries, 2, 2*size, 1.9*size):
         for j, e in enumerate(row):
             left, label = x + j*step, sheet.label(e['label']) + ' '
             label_size = fit(label, bold, size, .5*step)
             indent = text_width(label, bold, label_size) + 3
             sheet.put(e, (left, sheet.y), (left + indent, sheet.y), step - indent - 14, label_size)
 
-# %% ../../../nbs/synthetic/01_sheet.ipynb #3e63a07f
 _layouts: dict[str, FieldLayout] = dict(
-    inline=_inline, columns=_columns, above=_above, leaders=_leaders,
-    boxed=_draw_boxed_form, banded=_draw_banded_form, underline=_underline, two_up=_two_up)
+    inline=_draw_inline, columns=_draw_columns, above=_draw_above, leaders=_draw_leaders,
+    boxed=_draw_boxed_form, banded=_draw_banded_form, underline=_draw_underlined, two_up=_draw_two_up)

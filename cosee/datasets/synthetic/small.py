@@ -47,55 +47,55 @@ def label_words(
 _heads = 'b c d f g h k l m n p r s t v w br cr dr gr pl st tr'.split()
 _mids, _tails = 'aeiou', 'n r s t l m k nd st'.split()
 
-def _made_up(rng: random.Random, style: str) -> str:
+def _make_up_word(rng: random.Random, style: str) -> str:
     "A word that no dictionary has"
     while True:
         syllables = [rng.choice(_heads) + rng.choice(_mids) for _ in range(rng.choice((1, 2, 2, 3)))]
         word = ''.join(syllables) + rng.choice(_tails)
         if 3 <= len(word) <= 9 and is_held_out(word) == (style == 'held_out'): return word
 
-def _label_word(rng: random.Random, style: str) -> str:
-    return _made_up(rng, style) if rng.random() < .3 else rng.choice(label_words(style))
+def _draw_word(rng: random.Random, style: str) -> str:
+    return _make_up_word(rng, style) if rng.random() < .3 else rng.choice(label_words(style))
 
 def _make_label(rng: random.Random, style: str = 'dev') -> str:
     "A label in lower case: one word or two, of the lexicon or made up, at most 11 characters"
     if rng.random() < .25:
         for _ in range(20):
-            label = f'{_label_word(rng, style)} {_label_word(rng, style)}'
+            label = f'{_draw_word(rng, style)} {_draw_word(rng, style)}'
             if len(label) <= 11: return label
-    return _label_word(rng, style)
+    return _draw_word(rng, style)
 
 # %% ../../../nbs/synthetic/07_small.ipynb #3584fe71
 _months = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split()
 _letters = 'ABCDEFGHJKLMNPQRSTUVWXYZ'
 
-def _digits(rng: random.Random, n: int) -> str:
+def _draw_digits(rng: random.Random, n: int) -> str:
     "A number of `n` digits"
     return str(rng.randint(1, 9)) + ''.join(str(rng.randint(0, 9)) for _ in range(n - 1))
 
-def _number(rng: random.Random) -> str: return _digits(rng, rng.randint(2, 6))
+def _draw_number(rng: random.Random) -> str: return _draw_digits(rng, rng.randint(2, 6))
 
-def _money(rng: random.Random) -> str:
+def _draw_money(rng: random.Random) -> str:
     sign = rng.choice(('', '', '$'))
-    return sign + _digits(rng, rng.randint(1, 4)) + f'.{rng.randint(0, 99):02}'
+    return sign + _draw_digits(rng, rng.randint(1, 4)) + f'.{rng.randint(0, 99):02}'
 
-def _code(rng: random.Random) -> str:
+def _draw_code(rng: random.Random) -> str:
     letters = ''.join(rng.choice(_letters) for _ in range(rng.randint(1, 3)))
-    return letters + rng.choice(('-', '')) + _digits(rng, rng.randint(2, 4))
+    return letters + rng.choice(('-', '')) + _draw_digits(rng, rng.randint(2, 4))
 
-def _date(rng: random.Random) -> str: return f'{rng.randint(1, 28)} {rng.choice(_months)}'
+def _draw_date(rng: random.Random) -> str: return f'{rng.randint(1, 28)} {rng.choice(_months)}'
 
-def _percent(rng: random.Random) -> str: return f'{_digits(rng, rng.randint(1, 2))}.{rng.randint(0, 9)} %'
+def _draw_percent(rng: random.Random) -> str: return f'{_draw_digits(rng, rng.randint(1, 2))}.{rng.randint(0, 9)} %'
 
-def _time(rng: random.Random) -> str: return f'{rng.randint(0, 23):02}:{rng.randint(0, 59):02}'
+def _draw_time(rng: random.Random) -> str: return f'{rng.randint(0, 23):02}:{rng.randint(0, 59):02}'
 
-def _name(rng: random.Random) -> str:
+def _draw_name(rng: random.Random) -> str:
     names = NAMES[rng.choice(('first', 'last', 'city'))]
     return rng.choice([name for name in names if name.isascii() and len(name) <= 8])
 
-# %% ../../../nbs/synthetic/07_small.ipynb #64b160e0
 _small_makers: dict[str, Callable[[random.Random], str]] = dict(
-    number=_number, money=_money, code=_code, date=_date, percent=_percent, time=_time, name=_name)
+    number=_draw_number, money=_draw_money, code=_draw_code, date=_draw_date, percent=_draw_percent,
+    time=_draw_time, name=_draw_name)
 _small_types = ('number', 'number', 'money', 'money', 'code', 'code', 'date', 'percent', 'time', 'name', 'name')
 
 def make_small_value(
@@ -115,7 +115,6 @@ SMALL_FONTS = tuple(font for fonts in _families.values() for font in fonts)
 RULE = 32        # pixels from line to line
 PITCH = RULE / 3 # pixels from letter to letter
 
-# %% ../../../nbs/synthetic/07_small.ipynb #317b13d1
 class Heading(TypedDict):
     "The heading of a page."
     text: str
@@ -144,7 +143,6 @@ class SmallQuestion(Question):
     fact: Optional[SmallFact]   # what it asks for
     asked_page: Optional[int]   # the page that it names
 
-# %% ../../../nbs/synthetic/07_small.ipynb #455fff74
 class SmallSheet(Strip):
     "Small pages under construction."
     facts: list[SmallFact]
@@ -230,25 +228,66 @@ def letter_places(
     "Where the letters of a line stand."
     return [(c, mark['row'], mark['column'] + i) for i, c in enumerate(mark['text']) if c != ' ']
 
+# %% ../../../nbs/synthetic/07_small.ipynb #554a6efb
+FORMS = ('What is the {}?', 'Which {} is given?', 'What does it say for {}?', 'Find the {}.')
+
+def _word_question(rng: random.Random, label: str, shown: str, page: Optional[int]) -> str:
+    label = label if rng.random() < .6 else shown
+    return rng.choice(FORMS).format(label + (f' on page {page}' if page else ''))
+
+def _ask_answerable(sheet: SmallSheet, fact: SmallFact) -> SmallQuestion:
+    "A question for a value; it names the page where the label stands on several, and seldom where it does not"
+    count = sum(f['label'] == fact['label'] for f in sheet.facts)
+    page = fact['page'] if count > 1 or sheet.page > 1 and sheet.rng.random() < .1 else None
+    return SmallQuestion(
+        id='', question=_word_question(sheet.rng, fact['label'], fact['shown'], page), answers=[fact['value']],
+        wording='literal', fact=fact, answer_type=fact['type'], where='field', label=fact['label'], small=False,
+        verbatim=True, asked_page=page, evidence_pages=[fact['page']],
+        evidence=[Evidence(page=fact['page'], bbox=fact['row_bbox'])])
+
+def _draw_missing_label(sheet: SmallSheet, labels: Iterator[str]) -> tuple[str, Optional[int]]:
+    "A label that stands nowhere, or does not stand on the page that comes with it"
+    rng, new = sheet.rng, next(labels)
+    if sheet.page == 1 or rng.random() >= .4: return new, None
+    label, page = rng.choice(sheet.facts)['label'], rng.randint(1, sheet.page)
+    stands = any(f['label'] == label and f['page'] == page for f in sheet.facts)
+    return (next(labels), None) if stands else (label, page)
+
+def _ask_missing(sheet: SmallSheet, labels: Iterator[str]) -> SmallQuestion:
+    "A question for what is not there"
+    label, page = _draw_missing_label(sheet, labels)
+    return SmallQuestion(
+        id='', question=_word_question(sheet.rng, label, label.capitalize(), page), answers=[NOT_ANSWERABLE],
+        wording='unanswerable', fact=None, answer_type='none', where='none', label=label, small=False, verbatim=False,
+        asked_page=page, evidence=[], evidence_pages=[])
+
+def _ask_all(sheet: SmallSheet, n: int, unanswerable: float, labels: Iterator[str]) -> list[SmallQuestion]:
+    "Questions on all facts in turn, as often as it takes, and on what is not there"
+    out, left = [], []
+    for _ in range(n):
+        left = left or sheet.rng.sample(sheet.facts, len(sheet.facts))
+        missing = sheet.rng.random() < unanswerable
+        out.append(_ask_missing(sheet, labels) if missing else _ask_answerable(sheet, left.pop()))
+    return out
+
 # %% ../../../nbs/synthetic/07_small.ipynb #cf976456
-def _fitting_value(sheet: SmallSheet, label: str) -> tuple[str, str]:
+def _draw_fitting_value(sheet: SmallSheet, label: str) -> tuple[str, str]:
     "A value that has room behind a label, and its type"
     room = (sheet.w - 16) // PITCH - 2 - len(label)   # in letters
     while True:
         value, kind = make_small_value(sheet.rng)
         if len(value) <= room: return value, kind
 
-def _fill(sheet: SmallSheet, labels: Iterator[str], lines: int, again: Optional[str], title: str) -> Heading:
+def _write_page(sheet: SmallSheet, labels: Iterator[str], lines: int, again: Optional[str], title: str) -> Heading:
     "Writes one page"
     heading = Heading(text=title, page=sheet.page, bbox=sheet.headline(title))
     wanted = [next(labels) for _ in range(lines)]
     if again: wanted[sheet.rng.randrange(lines)] = again
     for label in wanted:
         if RULE * (sheet.rule + 2) > sheet.h: break
-        sheet.facts.append(sheet.row(label, *_fitting_value(sheet, label)))
+        sheet.facts.append(sheet.row(label, *_draw_fitting_value(sheet, label)))
     return heading
 
-# %% ../../../nbs/synthetic/07_small.ipynb #4f61093c
 @dataclass
 class SmallDocument(SyntheticDocument):
     "A synthetic document that knows its headings."
@@ -257,8 +296,7 @@ class SmallDocument(SyntheticDocument):
     marks: list[SmallMark] = field(repr=False)
     heads: list[Heading] = field(repr=False) # of each page
 
-# %% ../../../nbs/synthetic/07_small.ipynb #6dc3eaaa
-def _check(pages: Optional[int], style: str):
+def _check_arguments(pages: Optional[int], style: str):
     if pages is not None and not 1 <= pages <= 1000: raise ValueError(f'pages goes from 1 to 1,000, not {pages}')
     if style not in ('dev', 'held_out'): raise ValueError(f"style is 'dev' or 'held_out', not {style!r}")
 
@@ -269,10 +307,10 @@ def _write_pages(sheet: SmallSheet, labels: Iterator[str], pages: int, lines: tu
     for i in range(pages):
         if i: sheet.turn()
         again = rng.choice(sheet.facts)['label'] if i and rng.random() < repeats else None
-        heads.append(_fill(sheet, labels, rng.randint(*lines), again, _make_label(rng, sheet.style).capitalize()))
+        n, title = rng.randint(*lines), _make_label(rng, sheet.style).capitalize()
+        heads.append(_write_page(sheet, labels, n, again, title))
     return heads
 
-# %% ../../../nbs/synthetic/07_small.ipynb #f637b038
 def small_document(
     seed: Union[int, str],          # of everything in it
     pages: Optional[int] = None,    # 1 to 1,000; 1 to 6, drawn, if None
@@ -284,59 +322,15 @@ def small_document(
     unanswerable: float = .17       # share of questions that nothing answers
 ) -> SmallDocument:
     "A document of small pages; raises ValueError for pages beyond 1 to 1,000 or an unknown style."
-    _check(pages, style)
+    _check_arguments(pages, style)
     doc_id = f'small-{style}-{seed}' + (f'-{pages}p' if pages else '')
     rng = random.Random(doc_id)
     sheet = SmallSheet(rng, style, rng.choice(SMALL_SIZES), fonts)
     n, labels = pages or rng.randint(1, 6), distinct(lambda: _make_label(rng, style))
     heads = _write_pages(sheet, labels, n, lines, repeats)
-    drawn = _ask(sheet, n_questions, unanswerable, labels)
+    drawn = _ask_all(sheet, n_questions, unanswerable, labels)
     asked: list[SmallQuestion] = [{**q, 'id': f'{doc_id}-q{i}'} for i, q in enumerate(drawn)]
     return SmallDocument(doc_id, 'small', seed, style, n, sheet.done(), asked, sheet.facts, sheet.marks, heads)
-
-# %% ../../../nbs/synthetic/07_small.ipynb #554a6efb
-FORMS = ('What is the {}?', 'Which {} is given?', 'What does it say for {}?', 'Find the {}.')
-
-def _question_text(rng: random.Random, label: str, shown: str, page: Optional[int]) -> str:
-    label = label if rng.random() < .6 else shown
-    return rng.choice(FORMS).format(label + (f' on page {page}' if page else ''))
-
-# %% ../../../nbs/synthetic/07_small.ipynb #232bc657
-def _answerable(sheet: SmallSheet, fact: SmallFact) -> SmallQuestion:
-    "A question for a value; it names the page where the label stands on several, and seldom where it does not"
-    count = sum(f['label'] == fact['label'] for f in sheet.facts)
-    page = fact['page'] if count > 1 or sheet.page > 1 and sheet.rng.random() < .1 else None
-    return SmallQuestion(
-        id='', question=_question_text(sheet.rng, fact['label'], fact['shown'], page), answers=[fact['value']],
-        wording='literal', fact=fact, answer_type=fact['type'], where='field', label=fact['label'], small=False,
-        verbatim=True, asked_page=page, evidence_pages=[fact['page']],
-        evidence=[Evidence(page=fact['page'], bbox=fact['row_bbox'])])
-
-def _missing_label(sheet: SmallSheet, labels: Iterator[str]) -> tuple[str, Optional[int]]:
-    "A label that stands nowhere, or does not stand on the page that comes with it"
-    rng, new = sheet.rng, next(labels)
-    if sheet.page == 1 or rng.random() >= .4: return new, None
-    label, page = rng.choice(sheet.facts)['label'], rng.randint(1, sheet.page)
-    stands = any(f['label'] == label and f['page'] == page for f in sheet.facts)
-    return (next(labels), None) if stands else (label, page)
-
-def _missing(sheet: SmallSheet, labels: Iterator[str]) -> SmallQuestion:
-    "A question for what is not there"
-    label, page = _missing_label(sheet, labels)
-    return SmallQuestion(
-        id='', question=_question_text(sheet.rng, label, label.capitalize(), page), answers=[NOT_ANSWERABLE],
-        wording='unanswerable', fact=None, answer_type='none', where='none', label=label, small=False, verbatim=False,
-        asked_page=page, evidence=[], evidence_pages=[])
-
-# %% ../../../nbs/synthetic/07_small.ipynb #c4a0af3e
-def _ask(sheet: SmallSheet, n: int, unanswerable: float, labels: Iterator[str]) -> list[SmallQuestion]:
-    "Questions on all facts in turn, as often as it takes, and on what is not there"
-    out, left = [], []
-    for _ in range(n):
-        left = left or sheet.rng.sample(sheet.facts, len(sheet.facts))
-        missing = sheet.rng.random() < unanswerable
-        out.append(_missing(sheet, labels) if missing else _answerable(sheet, left.pop()))
-    return out
 
 # %% ../../../nbs/synthetic/07_small.ipynb #44728a10
 def shift(

@@ -35,7 +35,7 @@ def is_plural(label: str) -> bool:
 # %% ../../../nbs/synthetic/03_tables.ipynb #80947a13
 ProsePart = Union[str, FieldEntry]   # of a paragraph
 
-def _grammar(entry: FieldEntry) -> str:
+def _choose_grammar(entry: FieldEntry) -> str:
     "Which kind of sentence states an entry"
     label, kind = entry['label'], entry['field']['type']
     if odd_label(label, entry['field'].get('quote', ())): return 'loose'
@@ -44,7 +44,7 @@ def _grammar(entry: FieldEntry) -> str:
 
 def says(sheet: Sheet, entry: FieldEntry) -> list[ProsePart]:
     "A sentence that states an entry."
-    label, form = entry['label'], sheet.rng.choice(phrases(f'says {_grammar(entry)}', sheet.style))
+    label, form = entry['label'], sheet.rng.choice(phrases(f'says {_choose_grammar(entry)}', sheet.style))
     before, behind = form.format(l=in_sentence(label), L=label, v='\0').split('\0')
     return [part for part in (before.strip(), entry, behind.replace('..', '.')) if part]
 
@@ -56,16 +56,17 @@ def filler_sentences(sheet: Sheet, n: int) -> str:
 # %% ../../../nbs/synthetic/03_tables.ipynb #4f2b9529
 Place = tuple[int, int, FieldEntry]   # from which letter of a line to which an entry's value stands
 
-def _tokens(parts: Iterable[ProsePart]) -> Iterator[tuple[str, Optional[FieldEntry]]]:
+def _split_tokens(parts: Iterable[ProsePart]) -> Iterator[tuple[str, Optional[FieldEntry]]]:
     "Words with the entry they belong to; a token that starts with a stop sign joins the one before it"
     for part in parts:
         if isinstance(part, dict): yield part['value']['text'], part
         else: yield from ((word, None) for word in part.split())
 
-def _lines(parts: Iterable[ProsePart], font: str, size: float, width: float) -> Iterator[tuple[str, list[Place]]]:
+def _break_lines(parts: Iterable[ProsePart], font: str, size: float,
+                 width: float) -> Iterator[tuple[str, list[Place]]]:
     "Breaks parts into lines"
     line, places = '', []
-    for word, entry in _tokens(parts):
+    for word, entry in _split_tokens(parts):
         glue = '' if not line or word[0] in '.,;' else ' '
         if line and text_width(line + glue + word, font, size) > width:
             yield line, places
@@ -86,7 +87,7 @@ def write_prose(
 ):
     "A paragraph at the cursor, broken into lines; its entries become facts."
     font, size, x = sheet.look['font'], size or sheet.look['size'], sheet.x if x is None else x
-    for line, places in _lines(parts, font, size, width or sheet.width):
+    for line, places in _break_lines(parts, font, size, width or sheet.width):
         sheet.need(1.4*size)
         sheet.text(x, sheet.y, line, size)
         for start, end, entry in places:
@@ -120,7 +121,7 @@ def write_small_print(
     sheet.y = y
 
 # %% ../../../nbs/synthetic/03_tables.ipynb #b411dddb
-def _row_name(sheet: Sheet, spec: str) -> Optional[Value]:
+def _draw_row_name(sheet: Sheet, spec: str) -> Optional[Value]:
     "A name that no other row of the document has, for the value spec of a first column"
     old, taken = sheet.row_names.setdefault(spec, []), {n for names in sheet.row_names.values() for n in names}
     for _ in range(400):
@@ -132,7 +133,6 @@ def _row_name(sheet: Sheet, spec: str) -> Optional[Value]:
         old.append(value['text'])
         return value
 
-# %% ../../../nbs/synthetic/03_tables.ipynb #d7391393
 class Column(FieldSpec):
     "A column of a table."
     label: str   # its head
@@ -146,7 +146,7 @@ def _draw_table(sheet: Sheet, name: str, n: int, n_columns: Optional[int],
     listed = table['columns']
     keep = sorted(rng.sample(range(len(listed)), min(n_columns or 9, len(listed))))
     columns = [Column(**listed[i], label=rng.choice(listed[i]['labels'])) for i in keep]
-    names = [v for v in (names or (_row_name(sheet, table['row_spec']) for _ in range(n))) if v]
+    names = [v for v in (names or (_draw_row_name(sheet, table['row_spec']) for _ in range(n))) if v]
     return table, columns, [[v] + [make_value(c['spec'], rng, sheet.locale) for c in columns] for v in names]
 
 # %% ../../../nbs/synthetic/03_tables.ipynb #f7a42916
@@ -224,17 +224,15 @@ class _Grid:
                 sheet.fact(entry, bbox, 'cell', row=name['text'], row_bbox=row_bbox, row_label=self.heads[0],
                            title=title)
 
-# %% ../../../nbs/synthetic/03_tables.ipynb #46e69533
 _grey, _pale, _band = (.35, .35, .35), (.9, .9, .9), (.93, .95, .97)
 
 # %% ../../../nbs/synthetic/03_tables.ipynb #e008423a
-def _fresh_title(sheet: Sheet, title: str) -> str:
+def _make_title_unique(sheet: Sheet, title: str) -> str:
     "A title that no other table of the document has"
     if title in sheet.used: title = next(t for i in range(2, 99) if (t := f'{title} ({i})') not in sheet.used)
     if title: sheet.used.add(title)
     return title
 
-# %% ../../../nbs/synthetic/03_tables.ipynb #6ac08cf2
 Change = Callable[[list[Column], list[TableRow]], None]
 
 def write_table(
@@ -249,7 +247,7 @@ def write_table(
     "A table at the cursor."
     table, columns, rows = _draw_table(sheet, name, n, n_columns, names)
     if change: change(columns, rows)
-    title = _fresh_title(sheet, sheet.rng.choice(table['titles']) if title is None else title)
+    title = _make_title_unique(sheet, sheet.rng.choice(table['titles']) if title is None else title)
     if title: sheet.heading(title, sheet.look['size'] + 2.5)
     heads = [sheet.rng.choice(table['row_labels'])] + [c['label'] for c in columns]
     _Grid(sheet, heads, columns, rows).fill(title)
@@ -287,8 +285,7 @@ class _Bar(NamedTuple):
     width: float    # of the chart in points
     height: float   # of the chart in points
 
-# %% ../../../nbs/synthetic/03_tables.ipynb #c54c5760
-def _upright(sheet: Sheet, bar: _Bar) -> tuple[Box, Box]:
+def _draw_upright(sheet: Sheet, bar: _Bar) -> tuple[Box, Box]:
     "A bar with its name below it and its value on top; returns their boxes"
     size, font, step = .85*sheet.look['size'], sheet.look['font'], bar.width/bar.n
     x, y, h, length = sheet.x + bar.i*step, sheet.y, bar.height, bar.share*(bar.height - 34)
@@ -297,7 +294,7 @@ def _upright(sheet: Sheet, bar: _Bar) -> tuple[Box, Box]:
     name = sheet.text(x + step/2, y + h - 14, bar.name, name_size, align='center')
     return name, sheet.text(x + step/2, y + h - 20 - length - size, bar.value, size, align='center')
 
-def _lying(sheet: Sheet, bar: _Bar) -> tuple[Box, Box]:
+def _draw_lying(sheet: Sheet, bar: _Bar) -> tuple[Box, Box]:
     "A bar with its name at the left and its value at its end; returns their boxes"
     size, font, step = .85*sheet.look['size'], sheet.look['font'], bar.height/bar.n
     x, y, length = sheet.x, sheet.y + bar.i*step, bar.share*(bar.width - 150)
@@ -306,7 +303,6 @@ def _lying(sheet: Sheet, bar: _Bar) -> tuple[Box, Box]:
     name = sheet.text(x + 84, text_y, bar.name, name_size, align='right')
     return name, sheet.text(x + 96 + length, text_y, bar.value, size)
 
-# %% ../../../nbs/synthetic/03_tables.ipynb #e2f53a48
 def write_chart(
     sheet: Sheet,
     height: float = 150 # in points
@@ -317,7 +313,7 @@ def write_chart(
     what, by = title.split(' by ')
     sheet.need(height + 40)
     sheet.heading(title, sheet.look['size'] + 2, 4)
-    most, draw_bar = max(magnitude(v) for _, v in data), _upright if sheet.style == 'dev' else _lying
+    most, draw_bar = max(magnitude(v) for _, v in data), _draw_upright if sheet.style == 'dev' else _draw_lying
     for i, (name, value) in enumerate(data):
         bar = _Bar(name, value['text'], magnitude(value)/most, i, len(data), sheet.width, height)
         row_bbox, bbox = draw_bar(sheet, bar)

@@ -38,7 +38,6 @@ def address(rng: random.Random) -> str:
     street, city = rng.choice(NAMES['street']), rng.choice(NAMES['city'])
     return f'{street} {rng.randint(1, 180)}, {rng.randint(10000, 98999)} {city}'
 
-# %% ../../../nbs/synthetic/00_values.ipynb #85fd86a0
 _CODE_LETTERS = {'#': '123456789', '@': 'ABCDEFGHKLMNPRSTUVWXY'}
 
 def pattern(
@@ -68,7 +67,6 @@ class Locale(TypedDict):
 
 LOCALES: dict[str, Locale] = vocabulary()['locales']
 
-# %% ../../../nbs/synthetic/00_values.ipynb #311d3f7b
 def number(
     x: float,        # the number
     locale: Locale,  # one of `LOCALES`
@@ -174,7 +172,6 @@ def _draw_text(kind: str, spec: str, rng: random.Random) -> str:
     plain = f'{first[0]}.{last}'.translate(str.maketrans('éèüóö', 'eeuoo'))
     return f'{plain}@{stem}.example'
 
-# %% ../../../nbs/synthetic/00_values.ipynb #1b9355d8
 def make_value(
     spec: str,          # such as 'money 10-90', 'date', 'date late', 'code AB-###', 'pick a;b', 'measure 1-5.5 kg'
     rng: random.Random, # source of chance
@@ -207,17 +204,16 @@ class TableSpec(TypedDict):
     row_labels: list[str]   # heads of the first column
     columns: list[FieldSpec]
 
-def _in_style(field: Mapping[str, Any], style: str) -> FieldSpec:
+def _choose_style(field: Mapping[str, Any], style: str) -> FieldSpec:
     wording = dict(quote=[], ask=[], say=[]) | field[style]
     return FieldSpec(key=field['key'], spec=field['spec'], type=field['spec'].split()[0], **wording)
 
-# %% ../../../nbs/synthetic/00_values.ipynb #1b6ead65
 def fields_of(
     kind: str,          # a kind of document, 'common' or 'legal'
     style: str = 'dev'  # 'dev' or 'held_out'
 ) -> list[FieldSpec]:
     "The fields that a document of `kind` may carry; raises KeyError for an unknown kind."
-    return [_in_style(field, style) for field in vocabulary()['fields'][kind]]
+    return [_choose_style(field, style) for field in vocabulary()['fields'][kind]]
 
 def tables_of(
     name: str,          # items, purchases, regions, projects, contacts, stock, models, trains, services, staffing
@@ -226,7 +222,7 @@ def tables_of(
     "The table called `name`; raises KeyError for an unknown one."
     table = vocabulary()['tables'][name]
     return TableSpec(titles=table[style]['titles'], row_spec=table['spec'], row_labels=table[style]['labels'],
-                     columns=[_in_style(column, style) for column in table['columns']])
+                     columns=[_choose_style(column, style) for column in table['columns']])
 
 # %% ../../../nbs/synthetic/00_values.ipynb #77ebded8
 def phrases(
