@@ -409,6 +409,7 @@ def export_values(
 
 def _write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> Path:
     "Rows as a file"
-    if path.suffix != '.jsonl': return write_frame(partial(_make_frame, rows, columns, path.suffix == '.parquet'), path)
+    if path.suffix != '.jsonl':
+        return write_frame(partial(_make_frame, rows, columns, path.suffix == '.parquet'), path)
     lines = [json.dumps({c: row[c] for c in columns}, ensure_ascii=False) + '\n' for row in rows]
     return write_whole(path, ''.join(lines))

@@ -335,5 +335,5 @@ def review_page(
     "Make the page of a review."
     icon = base64.b64encode(asset('runs/assets/icon.svg').encode()).decode()
     data = json_in_page(dict(title=one_line(title, 100), token=token))
-    return fill_template(f'{_ASSETS}html', policy=review_policy(), style=_load_style(), script=_load_script(), icon=icon,
-                         data=data)
+    return fill_template(f'{_ASSETS}html', policy=review_policy(), style=_load_style(), script=_load_script(),
+                         icon=icon, data=data)

@@ -360,7 +360,8 @@ def with_marks(
     for place, ticked in boxes:
         if ticked is None: continue
         mark, box = TICKED if ticked else EMPTY, [round(min(1., max(0., v)), 4) for v in place]
-        near = [(out[i]['words'][at][0], i, at) for i in range(len(out)) if (at := _find_label(out[i], box)) is not None]
+        near = [(line['words'][at][0], i, at) for i, line in enumerate(out)
+                if (at := _find_label(line, box)) is not None]
         if near:
             _, i, at = min(near)
             out[i] = _mark_word(out[i], at, mark, box)

@@ -269,7 +269,8 @@ def _build_page(found, size: tuple[int, int], turned: Turn = 0) -> PageText:
     page = PageText(size=list(size), skew=0.0, lines=[], source='ocr', turned=turned)
     if found is None or found.txts is None: return page
     quads = [[tuple(map(float, p)) for p in q] for q in found.boxes]
-    pieces = [_read_pieces(ws) for ws in found.word_results] if len(found.word_results) == len(quads) else [()] * len(quads)
+    is_placed = len(found.word_results) == len(quads)
+    pieces = [_read_pieces(ws) for ws in found.word_results] if is_placed else [()] * len(quads)
     lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces, strict=True)]
     return {**page, 'skew': page_skew(quads, size), 'lines': [l for l in lines if l['text']]}
 

@@ -216,7 +216,8 @@ def directions(
     "The page as it stands when it is read, once for each direction in which a block of it is printed."
     mine = page.get('turned', 0)
     turn = lambda line: line.get('turned', mine)
-    found = {t: upright({**page, 'turned': t, 'skew': 0., 'lines': [_drop_turn(l) for l in page['lines'] if turn(l) == t]})
+    found = {t: upright({**page, 'turned': t, 'skew': 0.,
+                         'lines': [_drop_turn(l) for l in page['lines'] if turn(l) == t]})
              for t in dict.fromkeys(map(turn, page['lines'])) if t != mine}
     apart = {t: part for t, part in found.items() if _is_in_rows(part['lines'])}
     rest = [l if turn(l) == mine else _realign_line(l, mine) for l in page['lines'] if turn(l) not in apart]
@@ -250,7 +251,7 @@ def sure_box(
 ) -> Box:                # what is known of that place, 0-1
     "The smallest box that is sure to hold what stands in `box`."
     x0, y0, x1, y1 = box
-    near = [l for l in page['lines'] if _is_touching(l['bbox'], box)] if any('region' in l for l in page['lines']) else []
+    near = [l for l in page['lines'] if _is_touching(l['bbox'], box)]
     if not any('region' in l for l in near): return x0, y0, x1, y1
     return enclosing([corners(line_place(l) if 'region' in l else box) for l in near])
 
