@@ -326,8 +326,8 @@ def sentence_match(
                for i, w in enumerate(after)]
     out = []
     for w, n in zip(asked.words, asked.concepts):
-        out.append(max((similar(w, t, n, m) * _weigh_distance(d, by) * own for t, m, d, own in placed if t not in SMALL),
-                       default=0.0))
+        out.append(max((similar(w, t, n, m) * _weigh_distance(d, by) * own
+                        for t, m, d, own in placed if t not in SMALL), default=0.0))
     return out
 
 # %% ../../nbs/text/07_encoder.ipynb #ed3cba29

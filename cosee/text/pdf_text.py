@@ -228,7 +228,7 @@ def crossed_out(
 
 # %% ../../nbs/text/21_pdf_text.ipynb #d0b70021
 def _write_line(words: Words, read, row: list[int]) -> tuple[str, list[list[int]]]:
-    "(text of a line, which of `words` make up each of its own): raised marks as written; `read` is `_turn_boxes` of all"
+    "(text of a line, which of `words` make up each of its own); `read` is `_turn_boxes` of all"
     up, text, parts, base, high = read[row], ' '.join(words.texts[i] for i in row), list[list[int]](), 0, False
     tall = (up[:, 3] - up[:, 1]).tolist()
     if min(tall) > 0.8 * max(tall) and not set(_HIGH).intersection(text):
