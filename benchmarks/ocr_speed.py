@@ -149,20 +149,20 @@ def engines(shares=()) -> dict:
 def read_plainly(engine, image) -> dict:
     "A page of text from the engine as it comes"
     import numpy as np
-    from cosee.text.ocr import _blank_solids, _print_page
-    return _print_page(engine(_blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1]), image.size)
+    from cosee.text.ocr import _blank_solids, _build_page
+    return _build_page(engine(_blank_solids(np.asarray(image.convert('RGB')))[:, :, ::-1]), image.size)
 
 
 def measure(pages: list, shares=()) -> list:
     "A row for each page and way"
-    from cosee.text.ocr import _ocr_page
+    from cosee.text.ocr import _read_page
     made, rows = engines(shares), []
     clocks = {way: Timed(engine) for way, engine in made.items()}
     for name, image, truth in pages:
         for way, engine in made.items():
             clocks[way].seconds.clear()
             start = time.process_time()
-            page = (read_plainly if way == 'plain' else _ocr_page)(engine, image)
+            page = (read_plainly if way == 'plain' else _read_page)(engine, image)
             took, parts = time.process_time() - start, dict(clocks[way].seconds)
             rows.append(dict(page=name, way=way, seconds=took, parts={**parts, 'the rest': took - sum(parts.values())},
                              lines=len(page['lines']), **judge(page, truth)))

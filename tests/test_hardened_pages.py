@@ -274,9 +274,9 @@ def test_a_page_of_too_much_print_costs_that_page(tmp_path, monkeypatch, capsys)
 @pytest.mark.faults("a picture that OCR would read for minutes")
 @pytest.mark.parametrize("size", [(40, 1600), (200, 8000)])
 def test_a_strip_is_read_in_bounds(size):
-    from cosee.text.ocr import _shared_engine
+    from cosee.text.ocr import _get_engine
     reader, seen = TextExtractor(workers=1, cache=None), []
-    engine = _shared_engine(1, 1600)
+    engine = _get_engine(1, 1600)
     net = engine.detect_and_crop.__self__._load_det_model()
     detector = net.session
     net.session = lambda pixels: seen.append(pixels.shape) or detector(pixels)

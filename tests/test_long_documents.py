@@ -134,7 +134,7 @@ def test_a_scan_that_was_read_needs_no_ocr_again(tmp_path, ask, monkeypatch):
     _, _, err = ask(file, doc.questions[0]["question"])
     assert "2 pages read" in err
     def never(*args, **kw): raise AssertionError("a page is read by OCR again")
-    monkeypatch.setattr(engine, "_ocr_page", never)
+    monkeypatch.setattr(engine, "_read_page", never)
     code, _, err = ask(file, doc.questions[1]["question"])
     assert code in (0, 3) and "0 pages read, 2 from the cache" in err
 

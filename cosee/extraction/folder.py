@@ -106,9 +106,9 @@ def document_key(
     "Give what a line is known by; '' for a file that cannot be read, or is no regular file."
     try: key = digest([file_hash(path), mark], 24) if Path(path).is_file() else ''
     except OSError: return ''
-    return _record_key(key, part)
+    return _make_record_key(key, part)
 
-def _record_key(key: str, part: Optional[tuple[int, int]]) -> str:
+def _make_record_key(key: str, part: Optional[tuple[int, int]]) -> str:
     return f'{key}-{part[0]}-{part[1]}' if key and part else key
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Extractor:
         if document.part: about['pages'] = list(document.part)
         with page_bill() as bill:
             try: found = self._extract(document)
-            except Exception as e: found = dict(error=_error_text(e))   # of whatever reads pages, or answers
+            except Exception as e: found = dict(error=_write_error(e))   # of whatever reads pages, or answers
         if bill: about['reading'] = bill.to_dict()
         timed = {} if 'error' in found else dict(seconds=round(time.perf_counter() - start, 2))
         return {**about, **found, **timed}
@@ -172,15 +172,15 @@ class Extractor:
         found = extract(pages, self.form, self.client, by=self.by, check=self.check, part=document.part,
                         ledger=Ledger(self.max_tokens), words=words, visual=self.visual)
         out = {k: v for k, v in found.items() if k not in ('board', 'calls')}
-        return out if self.split else {**out, **_batch_note(pages, words)}
+        return out if self.split else {**out, **_note_records(pages, words)}
 
-def _batch_note(pages: Pages, words: TextExtractor) -> dict[str, Any]:
+def _note_records(pages: Pages, words: TextExtractor) -> dict[str, Any]:
     "What a line says of a file that holds many records: how many, and what tells them apart"
     found = find_records(words.read(pages[:FEW_PAGES])) if len(pages) > 1 else None
     if found and len(pages) > FEW_PAGES: found = find_records(words.read(pages))
     return dict(records=dict(count=len(found.pages), key=one_line(found.key, 60))) if found else {}
 
-def _error_text(e: Exception) -> str:
+def _write_error(e: Exception) -> str:
     "An exception in a line, without keys and passwords"
     text = one_line(str(redact(str(e))), 400)
     return text if text and isinstance(e, (PageError, VLMClientError, OSError)) else f'{type(e).__name__}: {text}'
@@ -188,7 +188,7 @@ def _error_text(e: Exception) -> str:
 # %% ../../nbs/extraction/06_folder.ipynb #52cce18c
 Lines = Mapping[str, Mapping[str, Mapping[str, Any]]]   # key -> file -> line
 
-def _json_lines(path: Union[str, Path]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _read_json_lines(path: Union[str, Path]) -> Iterator[tuple[int, dict[str, Any]]]:
     "The objects of a file, with the numbers of their lines; there may be none"
     return json_lines(path) if Path(path).is_file() else iter(())
 
@@ -197,7 +197,7 @@ def known_lines(
 ) -> Lines:
     "Find the lines of documents that were read."
     known = dict[str, dict[str, dict[str, Any]]]()
-    for _, line in _json_lines(path):
+    for _, line in _read_json_lines(path):
         key, file = line.get('key'), line.get('file')
         if isinstance(key, str) and isinstance(file, str) and key and not line.get('error'):
             known.setdefault(key, {})[file] = line
@@ -222,7 +222,7 @@ def find_work(
     for file in dict.fromkeys(files):
         file_key = document_key(file, mark)
         for document in extractor.documents(file):
-            key = _record_key(file_key, document.part)
+            key = _make_record_key(file_key, document.part)
             lines = known.get(key, {}) if key else {}
             if file in lines: work.done += 1
             elif lines: work.copies.append({**next(iter(lines.values())), 'file': file})
@@ -325,7 +325,7 @@ class Extracted:
     def lines(self) -> list[DocumentLine]:
         "The line that counts of each document, in the order in which they came first."
         out, self.faults = dict[Any, DocumentLine](), []
-        for n, found in _json_lines(self.folder / DOCUMENTS):
+        for n, found in _read_json_lines(self.folder / DOCUMENTS):
             try: line = DocumentLine.model_validate(found)
             except ValidationError as e: self.faults.append(Fault(n, str(e.errors()[0]['msg'])[:100]))
             else:
@@ -336,7 +336,7 @@ class Extracted:
     def gold(self) -> GoldOf:
         "What was said last of each field; broken lines are passed over."
         out = GoldOf()
-        for _, found in _json_lines(self.folder / GOLD):
+        for _, found in _read_json_lines(self.folder / GOLD):
             try: said = Gold.model_validate(found)
             except ValidationError: continue
             if said.how == 'open': out.pop((said.key, said.path), None)
@@ -353,37 +353,37 @@ def row_path(
     m = re.match(r'[^\[]*\[\d+\]', path)
     return m[0] if m else ''
 
-def _values(line: DocumentLine, gold: GoldOf) -> dict[str, Scalar]:
+def _merge_values(line: DocumentLine, gold: GoldOf) -> dict[str, Scalar]:
     "Path -> value of a document, rows that were taken out left out"
     said = {path: g for (key, path), g in gold.items() if key == line.key}
     gone = {path for path, g in said.items() if g.how == 'absent'}
     return {f.path: said[f.path].value if f.path in said else f.value for f in line.fields
             if not (row_path(f.path) and row_path(f.path) in gone)}
 
-def _document_row(form: Form, line: DocumentLine, gold: GoldOf) -> Row:
+def _make_document_row(form: Form, line: DocumentLine, gold: GoldOf) -> Row:
     "File and values of a document, and what is to be known of them"
-    values = _values(line, gold)
+    values = _merge_values(line, gold)
     return {'file': line.file, '_pages': '-'.join(map(str, line.pages or ())),
             **{f.path: values.get(f.path) for f in form.fields},
             '_doubtful': ' '.join(line.doubtful), '_reviewed': sum((line.key, f.path) in gold for f in form.fields),
             '_error': line.error or '', '_tokens': line.usage.get('total_tokens') or 0, '_seconds': line.seconds}
 
-def _columns(table: Table) -> list[str]:
+def _name_columns(table: Table) -> list[str]:
     "What columns are called; a table of single values has one, with its own name"
     return [c.path.removeprefix(f'{table.path}[]').removeprefix('.') or table.path for c in table.columns]
 
-def _table_rows(table: Table, line: DocumentLine, gold: GoldOf) -> list[Row]:
+def _make_table_rows(table: Table, line: DocumentLine, gold: GoldOf) -> list[Row]:
     "The rows of a document's table"
     cells = dict[str, Row]()
-    for path, value in _values(line, gold).items():
+    for path, value in _merge_values(line, gold).items():
         row = row_path(path)
         if not row.startswith(f'{table.path}['): continue
         cells.setdefault(row, {})[path.removeprefix(row).removeprefix('.') or table.path] = value
     about = {'file': line.file, '_pages': '-'.join(map(str, line.pages or ()))}
-    return [{**about, '_row': n, **{c: row.get(c) for c in _columns(table)}}
+    return [{**about, '_row': n, **{c: row.get(c) for c in _name_columns(table)}}
             for n, row in enumerate(cells.values(), 1)]
 
-def _frame(rows: Sequence[Row], columns: Sequence[str], typed: bool) -> DataFrame:
+def _make_frame(rows: Sequence[Row], columns: Sequence[str], typed: bool) -> DataFrame:
     "Rows as a table; whole numbers stay whole, but for a column of a `typed` table that holds others too"
     need('a table', 'pandas')
     import pandas as pd
@@ -399,16 +399,17 @@ def export_values(
     path, lines, gold = Path(path), run.lines(), run.gold()
     pages = ['_pages'] if any(line.pages for line in lines) else []   # of batch files alone
     notes = ['_doubtful', '_reviewed', '_error', '_tokens', '_seconds']
-    tables = [(path, [_document_row(run.form, line, gold) for line in lines],
+    tables = [(path, [_make_document_row(run.form, line, gold) for line in lines],
                ['file', *pages, *(f.path for f in run.form.fields), *notes])]
     for t in run.form.tables:
-        rows = [row for line in lines for row in _table_rows(t, line, gold)]
+        rows = [row for line in lines for row in _make_table_rows(t, line, gold)]
         beside = path.with_name(f'{path.stem}-{t.path}{path.suffix}')
-        tables.append((beside, rows, ['file', *pages, '_row', *_columns(t)]))
-    return [_write(*table) for table in tables]
+        tables.append((beside, rows, ['file', *pages, '_row', *_name_columns(t)]))
+    return [_write_rows(*table) for table in tables]
 
-def _write(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> Path:
+def _write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> Path:
     "Rows as a file"
-    if path.suffix != '.jsonl': return write_frame(partial(_frame, rows, columns, path.suffix == '.parquet'), path)
+    if path.suffix != '.jsonl':
+        return write_frame(partial(_make_frame, rows, columns, path.suffix == '.parquet'), path)
     lines = [json.dumps({c: row[c] for c in columns}, ensure_ascii=False) + '\n' for row in rows]
     return write_whole(path, ''.join(lines))

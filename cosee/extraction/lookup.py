@@ -35,15 +35,15 @@ def short_name(
     "Give what a field is called in a prompt: its path, or the name of its column."
     return asked.path.rpartition('[]')[2].lstrip('.') or 'value'
 
-def _object(properties: dict[str, Any], **more: Any) -> Schema:
+def _make_object(properties: dict[str, Any], **more: Any) -> Schema:
     return dict(type='object', properties=properties, required=list(properties), additionalProperties=False, **more)
 
-def _entry_schema(asked: Field, pages: int, title: str) -> Schema:
+def _make_entry_schema(asked: Field, pages: int, title: str) -> Schema:
     "The schema of a field: value as it is printed, page and box"
     answer: Schema = dict(type='string', minLength=1, maxLength=MAX_CHARS)
     if asked.kind == 'choice': answer = dict(type='string', enum=[*map(str, asked.choices), NOT_ANSWERABLE])
     box = dict(type='array', items=dict(type='integer', minimum=0, maximum=1000), minItems=4, maxItems=4)
-    return _object(dict(answer=answer, page=dict(type='integer', minimum=1, maximum=pages), bbox_2d=box),
+    return _make_object(dict(answer=answer, page=dict(type='integer', minimum=1, maximum=pages), bbox_2d=box),
                    description=field_question(asked, title))
 
 def reply_schema(
@@ -53,11 +53,11 @@ def reply_schema(
     pages: int                 # of the document
 ) -> Schema:
     "Describe what a reply has to look like."
-    props = {short_name(f): _entry_schema(f, pages, form.title) for f in fields}
+    props = {short_name(f): _make_entry_schema(f, pages, form.title) for f in fields}
     for t in tables:
-        row = _object({short_name(c): _entry_schema(c, pages, '') for c in t.columns})
+        row = _make_object({short_name(c): _make_entry_schema(c, pages, '') for c in t.columns})
         props[t.path] = dict(type='array', items=row, maxItems=min(MAX_ROWS, t.max_rows))
-    return _object(props)
+    return _make_object(props)
 
 # %% ../../nbs/extraction/03_lookup.ipynb #d34c902b
 FIELDS_PROMPT = ('Fill in the fields of a form from the pages. Copy each value letter by letter as it is printed, as '
@@ -105,7 +105,7 @@ class FormReply(NamedTuple):
     rows: dict[str, list[dict[str, Entry]]] # path of a table -> its rows
     error: str = ''                         # why nothing could be read
 
-def _value_text(value: Any) -> str:
+def _write_value(value: Any) -> str:
     "A value in words; '' for none"
     if isinstance(value, bool): return str(value).lower()
     if not isinstance(value, (str, int, float)): return ''
@@ -114,19 +114,19 @@ def _value_text(value: Any) -> str:
 
 def _read_entry(entry: Any) -> Entry:
     "An entry, whatever it was written as"
-    if not isinstance(entry, dict): return Entry(_value_text(entry))
+    if not isinstance(entry, dict): return Entry(_write_value(entry))
     value = next((entry[k] for k in ('answer', 'value', 'printed', 'text') if k in entry), None)
     try: view = read_view({**entry, 'page': entry.get('page')}) or {}
     except ValueError: view = {}
-    return Entry(_value_text(value), view.get('page'), view.get('bbox'))
+    return Entry(_write_value(value), view.get('page'), view.get('bbox'))
 
-def _name_in(reply: dict[str, Any], asked: Field) -> Optional[str]:
+def _find_name(reply: dict[str, Any], asked: Field) -> Optional[str]:
     "What a field is called in an object"
     names = short_name(asked), asked.path, asked.path.rpartition('.')[2]
     return next((n for n in names if n in reply), None)
 
 def _read_entries(reply: dict[str, Any], fields: Sequence[Field]) -> dict[str, Entry]:
-    named = {f.path: _name_in(reply, f) for f in fields}
+    named = {f.path: _find_name(reply, f) for f in fields}
     return {path: _read_entry(reply[name]) for path, name in named.items() if name is not None}
 
 def _read_rows(rows: Any, table: Table) -> Iterator[dict[str, Entry]]:
@@ -154,7 +154,7 @@ class _Wording(NamedTuple):
     question: str
     decides: bool   # or does it only second what another one finds?
 
-def _wordings(asked: Field, title: str) -> list[_Wording]:
+def _word_questions(asked: Field, title: str) -> list[_Wording]:
     "The questions by which a field is looked up"
     whole, name = field_question(replace(asked, choices=()), title), f'What is the {asked.words}?'
     if asked.hint.endswith('?'): return [_Wording(whole, True), _Wording(name, False)][:1 + (asked.kind != 'boolean')]
@@ -218,16 +218,16 @@ def look_up_fields(
 
     searches = list[_Search]()
     for f in form.fields:
-        wordings = [(w, list(filter(is_free, doc.candidates(w.question, 12)))) for w in _wordings(f, form.title)]
+        wordings = [(w, list(filter(is_free, doc.candidates(w.question, 12)))) for w in _word_questions(f, form.title)]
         searches.append(_Search(f, wordings))
         searches[-1].found = searches[-1].search(doc, abstain)
-    rivals = sorted((s for s in searches if s.asked.kind not in ('choice', 'boolean')), key=_order)
+    rivals = sorted((s for s in searches if s.asked.kind not in ('choice', 'boolean')), key=_rank_search)
     for _ in range(8 * len(rivals)):
         if not _give_way(rivals, doc, abstain): break
-        rivals.sort(key=_order)
+        rivals.sort(key=_rank_search)
     return {s.asked.path: s.found.entry for s in searches if s.found}
 
-def _order(search: _Search) -> float: return -search.found.confidence if search.found else 0.
+def _rank_search(search: _Search) -> float: return -search.found.confidence if search.found else 0.
 
 def _give_way(searches: list[_Search], doc: Reader, abstain: float) -> bool:
     "Let the first field that takes a surer one's place take its next best; False where none does"
@@ -251,16 +251,16 @@ class _Fit(NamedTuple):
     places: dict[str, int]  # path of a column -> place of its cell in a row
     table: PrintedTable
 
-def _likeness(column: Field, head: str, doc: Reader) -> float:
+def _compare_head(column: Field, head: str, doc: Reader) -> float:
     "How far the words of a head mean a column, 0-1"
     if not head: return 0.
     name = short_name(column).replace('_', ' ')
     return min(1., doc.parse(f'What is the {name} {column.hint.rstrip("?")}?').precision(head, doc))
 
-def _fit(table: PrintedTable, wanted: Table, doc: Reader) -> _Fit:
+def _fit_table(table: PrintedTable, wanted: Table, doc: Reader) -> _Fit:
     "Each column with the head that is likest, no head twice"
     heads = [c['text'] if c else '' for c in table['header'] or []]
-    pairs = sorted(((_likeness(c, head, doc), -i, c.path) for c in wanted.columns for i, head in enumerate(heads)),
+    pairs = sorted(((_compare_head(c, head, doc), -i, c.path) for c in wanted.columns for i, head in enumerate(heads)),
                    reverse=True)
     places, score = dict[str, int](), 0.
     for like, i, path in pairs:
@@ -268,7 +268,7 @@ def _fit(table: PrintedTable, wanted: Table, doc: Reader) -> _Fit:
         places[path], score = -i, score + like
     return _Fit(score, places, table)
 
-def _cell_entry(row: list[Optional[Span]], i: int, table: PrintedTable) -> Entry:
+def _read_cell(row: list[Optional[Span]], i: int, table: PrintedTable) -> Entry:
     "What a cell says"
     cell = row[i] if i < len(row) else None
     if cell is None: return Entry('')
@@ -279,11 +279,11 @@ def look_up_rows(
     wanted: Table   # the rows that are asked for
 ) -> list[dict[str, Entry]]: # path of a column -> what its cell says; empty where no table fits
     "Copy the rows of the printed table that fits best; more than half of the columns have to fit."
-    fits = [_fit(t, wanted, doc) for t in doc.tables if t['header'] and t['rows']]
+    fits = [_fit_table(t, wanted, doc) for t in doc.tables if t['header'] and t['rows']]
     best = max(fits, key=lambda f: (f.score, len(f.table['rows'])), default=None)
     if best is None or 2 * len(best.places) <= len(wanted.columns): return []
     rows = [r for r in best.table['rows'] if not _SUM.match(next((c['text'] for c in r if c), ''))]
-    found = [{path: _cell_entry(row, i, best.table) for path, i in best.places.items()} for row in rows]
+    found = [{path: _read_cell(row, i, best.table) for path, i in best.places.items()} for row in rows]
     return [r for r in found if sum(bool(e.printed) for e in r.values()) > (len(r) > 1)]
 
 # %% ../../nbs/extraction/03_lookup.ipynb #92a069df
@@ -296,7 +296,7 @@ _PAIRS = ('inline', 'right', 'right?', 'below')   # facts that are a label with 
 _PAGE = re.compile(r'(?i)\b(?:page|seite|blatt|feuille|sheet)\b')
 _NUMBER = re.compile(r'(?i)\b(?:no|nr|number|id|code|ref|reference|num[ée]ro)\b|nummer|n°|#')
 
-def _labels(doc: Reader) -> list[dict[str, str]]:
+def _read_labels(doc: Reader) -> list[dict[str, str]]:
     "For each page, label -> value"
     out = [dict[str, str]() for _ in doc.pages]
     for fact in doc.facts:
@@ -305,13 +305,13 @@ def _labels(doc: Reader) -> list[dict[str, str]]:
             out[fact['page'] - 1].setdefault(label, fact['value'])
     return out
 
-def _runs(values: Sequence[str]) -> list[str]:
+def _drop_repeats(values: Sequence[str]) -> list[str]:
     "Values that follow each other, repeats drawn together"
     return [v for i, v in enumerate(values) if not i or v != values[i - 1]]
 
-def _key_rank(label: str, values: Sequence[str]) -> int:
+def _rank_key(label: str, values: Sequence[str]) -> int:
     "How well a label can be the key: 2 for codes and numbers, 1 for names, 0 for none"
-    runs, kinds = _runs([answer_key(v) for v in values]), {value_kind(v) for v in values}
+    runs, kinds = _drop_repeats([answer_key(v) for v in values]), {value_kind(v) for v in values}
     if len(runs) < 2 or len(set(runs)) < len(runs) or '' in runs: return 0
     if kinds <= {'code'} or kinds <= {'code', 'number', 'phone', 'text'} and _NUMBER.search(label): return 2
     return int(kinds <= {'text'} and all(len(v) <= 60 for v in values))
@@ -322,12 +322,12 @@ def find_records(
     "Find the records of a batch file."
     starts = [first - 1 for first, _ in Batch([[line['text'] for line in page['lines']] for page in texts]).spans]
     if not starts: return None
-    pages = _labels(Reader(list(texts)))
+    pages = _read_labels(Reader(list(texts)))
     common = [label for label in pages[starts[0]] if all(label in pages[i] for i in starts)]
-    ranks = {label: _key_rank(label, [pages[i][label] for i in starts]) for label in common}
+    ranks = {label: _rank_key(label, [pages[i][label] for i in starts]) for label in common}
     known = [label for label in common if ranks[label]]
     if not known: return None
-    key = max(known, key=lambda label: (ranks[label], len(_runs([pages[i][label] for i in starts]))))
+    key = max(known, key=lambda label: (ranks[label], len(_drop_repeats([pages[i][label] for i in starts]))))
     first = [i for n, i in enumerate(starts)
              if not n or answer_key(pages[i][key]) != answer_key(pages[starts[n - 1]][key])]
     ends = [*first[1:], len(texts)]

@@ -72,7 +72,7 @@ class DocumentImages:
         pages = self.pages(line)
         if not 1 <= number <= len(pages): raise PageError(f'{line.name} has no page {number}')
         im = pages[number - 1].convert('RGB')
-        return _draw_frame(im, box) if field and (box := _box_of(field)) else im
+        return _draw_frame(im, box) if field and (box := _get_box(field)) else im
 
     def crop(self,
         line: DocumentLine, # of a document
@@ -80,12 +80,12 @@ class DocumentImages:
     ) -> Optional[Image]:
         "What surrounds a value, its box marked; None for one without a page. Raises `PageError` as `page` does."
         if field.page is None: return None
-        im, box = self.page(line, field.page, field), _box_of(field)
+        im, box = self.page(line, field.page, field), _get_box(field)
         if box is None: return im
         x, y, w, h = (v * im.width / 1000 for v in window_around(box, round(1000 * im.height / im.width), _LEAST))
         return im.crop((round(x), round(y), round(x + w), round(y + h)))
 
-def _box_of(field: FieldLine) -> Optional[Box]:
+def _get_box(field: FieldLine) -> Optional[Box]:
     "The box of a field, 0-1, if it has one that can be drawn"
     return cast(Box, field.bbox) if field.bbox and is_box(list(field.bbox)) else None
 
@@ -113,27 +113,27 @@ def counts_table(
 # %% ../../nbs/extraction/07_review.ipynb #e3cc815a
 MAX_DOUBTS = 100   # values that a report shows in their places
 
-def _crop_part(images: DocumentImages, line: DocumentLine, field: FieldLine) -> Html:
+def _show_crop(images: DocumentImages, line: DocumentLine, field: FieldLine) -> Html:
     "The part of a page in which a value stands, or why it is not shown"
     try: im = images.crop(line, field)
     except PageError as e: return el('p', f'No picture: {one_line(str(e), 160)}', cls='dim')
     if im is None: return el('p', 'It stands on no page that is known.', cls='dim')
     return el('img', src=Html(data_uri(im, 900, 70)), alt=f'Part of page {field.page}')
 
-def _doubt_card(images: DocumentImages, line: DocumentLine, field: FieldLine) -> Html:
+def _make_doubt_card(images: DocumentImages, line: DocumentLine, field: FieldLine) -> Html:
     "A doubtful value"
     page = f', page {field.page}' if field.page and not line.pages else ''
     rows = {'read as': 'nothing' if field.value is None else field.value, 'printed': field.printed, 'why': field.doubt}
     pairs = [(el('dt', name), el('dd', clean(v, 300), dir='auto')) for name, v in rows.items()]
     head = el('h3', field.path, el('small', f'{line.name}{page}'))
-    return el('section', head, _crop_part(images, line, field), el('dl', pairs), cls='card doubt')
+    return el('section', head, _show_crop(images, line, field), el('dl', pairs), cls='card doubt')
 
-def _doubts_part(run: Extracted, lines: Sequence[DocumentLine]) -> list[Html]:
+def _make_doubts(run: Extracted, lines: Sequence[DocumentLine]) -> list[Html]:
     "Doubtful values in their places"
     doubts = [(line, f) for line in lines for f in line.fields if f.path in line.doubtful]
     if not doubts: return [el('h2', 'No value is doubtful')]
     images, more = DocumentImages(run), len(doubts) - MAX_DOUBTS
-    cards = [_doubt_card(images, *doubt) for doubt in doubts[:MAX_DOUBTS]]
+    cards = [_make_doubt_card(images, *doubt) for doubt in doubts[:MAX_DOUBTS]]
     parts = [el('h2', counted(len(doubts), 'doubtful value')), el('div', cards, cls='doubts')]
     if more > 0: parts.append(el('p', f'{counted(more, "more value")}: `cosee view` goes through all.', cls='dim'))
     return parts
@@ -144,7 +144,7 @@ def _html_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Html:
     body = [el('tr', [el('td', clean(v, 400)) for v in row]) for row in rows]
     return el('div', el('table', el('thead', el('tr', [el('th', h) for h in head])), el('tbody', body)), cls='card')
 
-def _summary_text(run: Extracted, lines: Sequence[DocumentLine]) -> str:
+def _summarize(run: Extracted, lines: Sequence[DocumentLine]) -> str:
     "What was read, by whom, at what cost"
     read = sum(line.error is None for line in lines)
     tokens, written = (round(sum(float(usage.get('total_tokens') or 0) for usage in each)) for each in (
@@ -156,13 +156,13 @@ def _summary_text(run: Extracted, lines: Sequence[DocumentLine]) -> str:
     if written: facts.append(f'{written:,} tokens of the model that wrote pages down')
     return ' · '.join(facts)
 
-def _fields_part(run: Extracted, lines: Sequence[DocumentLine]) -> list[Html]:
+def _make_fields(run: Extracted, lines: Sequence[DocumentLine]) -> list[Html]:
     "How often each field was found"
     rows = [(path, *c.values(), f"{c['found'] / max(1, sum(c.values())):.0%}")
             for path, c in field_counts(run.form, lines).items()]
     return [el('h2', 'Fields'), _html_table(('field', 'found', 'doubtful', 'not said', 'share found'), rows)]
 
-def _failed_part(lines: Sequence[DocumentLine]) -> list[Html]:
+def _make_failed(lines: Sequence[DocumentLine]) -> list[Html]:
     "Documents that could not be read, and those that were not read to their end"
     failed = [(line.file, line.error) for line in lines if line.error]
     failed += [(line.file, line.stopped) for line in lines if line.stopped not in ('', 'complete')]
@@ -179,8 +179,8 @@ def report_html(
               el('meta', name='referrer', content='no-referrer'), el('title', one_line(run.title, 100)),
               el('style', Html(style)))
     body = [el('h1', one_line(run.title, 200), el('small', counted(len(lines), 'document'))),
-            el('p', _summary_text(run, lines), cls='dim'), _fields_part(run, lines), _doubts_part(run, lines),
-            _failed_part(lines)]
+            el('p', _summarize(run, lines), cls='dim'), _make_fields(run, lines), _make_doubts(run, lines),
+            _make_failed(lines)]
     return f'<!doctype html>\n<html lang="en">{head}{el("body", body)}</html>\n'
 
 def write_report(
@@ -208,13 +208,13 @@ class NotReadable(ValueError):
         super().__init__(why)
         self.path = path
 
-def _places_of_items(line: DocumentLine) -> dict[str, list[int]]:
+def _group_fields(line: DocumentLine) -> dict[str, list[int]]:
     "Path of a value or a row -> places of its fields in the line"
     out = dict[str, list[int]]()
     for place, f in enumerate(line.fields): out.setdefault(row_path(f.path) or f.path, []).append(place)
     return out
 
-def _as_typed(value: Scalar) -> str:
+def _write_typed(value: Scalar) -> str:
     "A value as a person would type it"
     if isinstance(value, bool): return 'yes' if value else 'no'
     return '' if value is None else clean(value, 2000)
@@ -239,7 +239,7 @@ class Review:
     def entries(self) -> list[dict[str, Any]]:
         "List all documents, those with doubtful values first."
         return [dict(name=clean(line.name, 200), error=clean(line.error or '', 400), doubtful=len(line.doubtful),
-                     left=sum(self._verdict_of(line, path) == 'open' for path in _places_of_items(line)))
+                     left=sum(self._verdict_of(line, path) == 'open' for path in _group_fields(line)))
                 for line in self.lines]
 
     def document(self,
@@ -247,7 +247,7 @@ class Review:
     ) -> dict[str, Any]:
         "Show a document with its values, doubtful ones first; IndexError where there is none."
         line = self.lines[number]
-        items = [self._show_item(line, path, places) for path, places in _places_of_items(line).items()]
+        items = [self._show_item(line, path, places) for path, places in _group_fields(line).items()]
         items.sort(key=lambda item: not item['doubtful'])
         return dict(number=number, file=clean(line.file, 1000), name=clean(line.name, 200), items=items,
                     error=clean(line.error or '', 400), left=sum(item['how'] == 'open' for item in items))
@@ -264,7 +264,7 @@ class Review:
         asked, said, doubtful = self._form_field(f.path), self.gold.get((line.key, f.path)), f.path in line.doubtful
         name = f.path.removeprefix(row_path(f.path)).removeprefix('.') or f.path
         return dict(path=f.path, name=name, place=place, kind=asked.kind, choices=list(asked.choices)[:300],
-                    text=_as_typed(said.value if said else f.value),
+                    text=_write_typed(said.value if said else f.value),
                     printed=clean(f.printed, 600), reason=clean(f.doubt if doubtful else f.reason or '', 300),
                     page=f.page, doubtful=doubtful)
 
@@ -276,7 +276,7 @@ class Review:
     def _verdict_of(self, line: DocumentLine, path: str) -> Verdict:
         "What was said of an item"
         if said := self.gold.get((line.key, path)): return said.how
-        cells = [self.gold.get((line.key, line.fields[place].path)) for place in _places_of_items(line).get(path, [])]
+        cells = [self.gold.get((line.key, line.fields[place].path)) for place in _group_fields(line).get(path, [])]
         if not cells or not all(cells): return 'open'
         return 'corrected' if any(g and g.how == 'corrected' for g in cells) else 'accepted'
 
@@ -286,7 +286,7 @@ class Review:
         "Write down what was said, and show what came of it; `NotReadable` for a text that is no value of its field."
         with self.lock:
             line = self.lines[said.document]
-            places = _places_of_items(line)[said.path]
+            places = _group_fields(line)[said.path]
             for path, value, how in self._split_statement(line, said, places):
                 of_record = dict(pages=[*line.pages]) if line.pages else {}
                 g = Gold(file=line.file, key=line.key, path=path, value=value, how=how, **of_record)
@@ -308,7 +308,7 @@ class Review:
 
     def _read_cell(self, f: FieldLine, texts: Mapping[str, str]) -> tuple[str, Scalar, Verdict]:
         "Path, value and verdict of a cell that stays"
-        if f.path not in texts or texts[f.path] == _as_typed(f.value): return f.path, f.value, 'accepted'
+        if f.path not in texts or texts[f.path] == _write_typed(f.value): return f.path, f.value, 'accepted'
         if not texts[f.path].strip(): return f.path, None, 'absent'
         found = read_value(self._form_field(f.path), texts[f.path])
         if found.value is None: raise NotReadable(f.path, found.fault)
@@ -318,14 +318,14 @@ class Review:
 _ASSETS = 'extraction/assets/review.'
 
 @cache
-def _style() -> str: return inline_style(BASE, CONTROLS, f'{_ASSETS}css')
+def _load_style() -> str: return inline_style(BASE, CONTROLS, f'{_ASSETS}css')
 
 @cache
-def _script() -> str: return inline_script(ELEMENTS, f'{_ASSETS}js')
+def _load_script() -> str: return inline_script(ELEMENTS, f'{_ASSETS}js')
 
 def review_policy() -> str: # content-security policy
     "Say what the page may do."
-    return (f"default-src 'none'; style-src {csp_hash(_style())}; script-src {csp_hash(_script())}; "
+    return (f"default-src 'none'; style-src {csp_hash(_load_style())}; script-src {csp_hash(_load_script())}; "
             "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'")
 
 def review_page(
@@ -335,5 +335,5 @@ def review_page(
     "Make the page of a review."
     icon = base64.b64encode(asset('runs/assets/icon.svg').encode()).decode()
     data = json_in_page(dict(title=one_line(title, 100), token=token))
-    return fill_template(f'{_ASSETS}html', policy=review_policy(), style=_style(), script=_script(), icon=icon,
-                         data=data)
+    return fill_template(f'{_ASSETS}html', policy=review_policy(), style=_load_style(), script=_load_script(),
+                         icon=icon, data=data)

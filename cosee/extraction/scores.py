@@ -23,24 +23,23 @@ from ..utils.files import json_lines
 from ..utils.text import Md, answer_key, counted, md_line, md_table, one_line
 
 # %% ../../nbs/extraction/09_scores.ipynb #b6e5455d
-def _plain(asked: Field, value: Any, order: Order) -> Any:
+def _read_gold(asked: Field, value: Any, order: Order) -> Any:
     "A gold value in the kind of its field; what cannot be read stays as it is"
     if not isinstance(value, str) or asked.kind == 'text': return value
     found = read_value(asked, value, order).value
     return value if found is None else found
 
-def _rounding(gold: Union[int, float]) -> float:
+def _find_rounding(gold: Union[int, float]) -> float:
     "Half of the last digit of a number, of cents at least"
     digits = Decimal(str(gold)).as_tuple().exponent
     return .5000001 * 10. ** -max(2, -digits if isinstance(digits, int) else 0)
 
-def _written(value: Any) -> str:
+def _write_value(value: Any) -> str:
     "A value as text, a whole number without a point"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 def _is_number(value: Any) -> bool: return isinstance(value, (int, float)) and not isinstance(value, bool)
 
-# %% ../../nbs/extraction/09_scores.ipynb #3f519344
 def same_value(
     asked: Field,     # the field, for its kind
     said: Any,        # value that was found; None for none
@@ -49,9 +48,9 @@ def same_value(
 ) -> bool:
     "Is it the same value, by the kind of its field?"
     if said is None or gold is None: return said is gold
-    gold = _plain(asked, gold, order)
+    gold = _read_gold(asked, gold, order)
     if _is_number(said) and _is_number(gold):
-        return said == gold if asked.kind == 'integer' else abs(said - gold) <= _rounding(gold)
+        return said == gold if asked.kind == 'integer' else abs(said - gold) <= _find_rounding(gold)
     if isinstance(said, bool) or isinstance(gold, bool): return said is gold
     return answer_key(str(said)) == answer_key(str(gold))
 
@@ -69,13 +68,13 @@ class Mark(NamedTuple):
     @property
     def quiet(self) -> bool: return self.said is None and self.gold is None
 
-def _mark(file: str, asked: Field, said: Any, gold: Any, order: Order = '') -> Mark:
+def _make_mark(file: str, asked: Field, said: Any, gold: Any, order: Order = '') -> Mark:
     "A value beside its gold value"
-    plain = _plain(asked, gold, order)
+    plain = _read_gold(asked, gold, order)
     both = said is not None and gold is not None
     return Mark(file, asked.path, said, gold, same_value(asked, said, gold, order),
-                _written(said) == _written(plain) if both else said is gold,
-                anls_rrc(_written(said), _written(plain)) if both else float(said is gold))
+                _write_value(said) == _write_value(plain) if both else said is gold,
+                anls_rrc(_write_value(said), _write_value(plain)) if both else float(said is gold))
 
 # %% ../../nbs/extraction/09_scores.ipynb #4160ef29
 @dataclass
@@ -131,32 +130,31 @@ class _Gold(NamedTuple):
 
 _MISSING = object()
 
-def _at(tree: Any, path: str) -> Any:
+def _get_value(tree: Any, path: str) -> Any:
     "What stands at a path of an object"
     for name in path.split('.') if path else ():
         if not isinstance(tree, Mapping) or name not in tree: return _MISSING
         tree = tree[name]
     return tree
 
-def _rows_at(tree: Any, table: Table) -> Optional[list[dict[str, Any]]]:
+def _get_rows(tree: Any, table: Table) -> Optional[list[dict[str, Any]]]:
     "The rows of a table in an object; None where it leaves the table out"
-    found = _at(tree, table.path)
+    found = _get_value(tree, table.path)
     if found is _MISSING: return None
     if not isinstance(found, list): found = []
     if table.is_single: return [{table.columns[0].path: row} for row in found]
     inner = {c.path: c.path.removeprefix(f'{table.path}[].') for c in table.columns}
-    return [{path: v for path, name in inner.items() if (v := _at(row, name)) is not _MISSING} for row in found]
+    return [{path: v for path, name in inner.items() if (v := _get_value(row, name)) is not _MISSING} for row in found]
 
-def _whole(form: Form, tree: Mapping[str, Any]) -> _Gold:
+def _split_object(form: Form, tree: Mapping[str, Any]) -> _Gold:
     "An object of the schema's shape as values and rows"
-    values = {f.path: v for f in form.fields if (v := _at(tree, f.path)) is not _MISSING}
-    rows = {t.path: rows for t in form.tables if (rows := _rows_at(tree, t)) is not None}
+    values = {f.path: v for f in form.fields if (v := _get_value(tree, f.path)) is not _MISSING}
+    rows = {t.path: rows for t in form.tables if (rows := _get_rows(tree, t)) is not None}
     return _Gold(values, rows)
 
-# %% ../../nbs/extraction/09_scores.ipynb #c4c8c4dd
 _ROW = re.compile(r'\[(\d{1,4})\]')
 
-def _reviewed(form: Form, said: Mapping[str, Any]) -> _Gold:
+def _split_review(form: Form, said: Mapping[str, Any]) -> _Gold:
     "Single paths with their values as values and rows"
     columns = {c.path: t for t in form.tables for c in t.columns}
     rows, known = dict[str, dict[str, dict[str, Any]]](), {f.path for f in form.fields}
@@ -169,35 +167,35 @@ def _reviewed(form: Form, said: Mapping[str, Any]) -> _Gold:
 # %% ../../nbs/extraction/09_scores.ipynb #6c219187
 Golds = Union[Mapping[str, Mapping[str, Any]], Iterable[Mapping[str, Any]]]
 
-def _document(line: Mapping[str, Any]) -> Optional[str]:
+def _name_document(line: Mapping[str, Any]) -> Optional[str]:
     "What the document of a line is called: its file, and the pages of a record"
     file, pages = line.get('file'), line.get('pages')
     if not isinstance(file, str): return None
     return f'{file}#{pages[0]}-{pages[-1]}' if isinstance(pages, Sequence) and pages else file
 
-def _golds(form: Form, golds: Golds) -> dict[str, _Gold]:
+def _read_golds(form: Form, golds: Golds) -> dict[str, _Gold]:
     "File -> what is known of it; raises `SchemaError` for a line of another shape"
-    if isinstance(golds, Mapping): return {str(file): _whole(form, tree) for file, tree in golds.items()}
+    if isinstance(golds, Mapping): return {str(file): _split_object(form, tree) for file, tree in golds.items()}
     out, single = dict[str, _Gold](), dict[str, dict[str, Any]]()
     for line in golds:
-        file = _document(line)
+        file = _name_document(line)
         if file is None or 'value' not in line:
             raise SchemaError('a line of gold has "file" and "value", and "path" where it is about one field')
         path, known = line.get('path'), single.setdefault(file, {})
         if isinstance(path, str) and line.get('how') == 'open': known.pop(path, None)   # taken back
         elif isinstance(path, str): known[path] = line['value']
-        elif isinstance(line['value'], Mapping): out[file] = _whole(form, line['value'])
+        elif isinstance(line['value'], Mapping): out[file] = _split_object(form, line['value'])
         else: raise SchemaError(f'gold of {one_line(file, 80)}: a value without "path" is an object of the schema')
-    return {**{file: _reviewed(form, said) for file, said in single.items() if said}, **out}
+    return {**{file: _split_review(form, said) for file, said in single.items() if said}, **out}
 
-def _results(results: Golds) -> dict[str, Any]:
+def _read_results(results: Golds) -> dict[str, Any]:
     "File -> its object; of several lines about a file the latest that has one"
     if isinstance(results, Mapping): return {str(file): r.get('value') or {} for file, r in results.items()}
     return {file: line['value'] for line in results
-            if isinstance(line.get('value'), Mapping) and (file := _document(line))}
+            if isinstance(line.get('value'), Mapping) and (file := _name_document(line))}
 
 # %% ../../nbs/extraction/09_scores.ipynb #fbcae388
-def _found_for(file: str, found: Mapping[str, Any]) -> Any:
+def _find_result(file: str, found: Mapping[str, Any]) -> Any:
     "The object of a file, by its whole name or else by its name without folders"
     if file in found: return found[file]
     last = Path(file).name
@@ -205,38 +203,38 @@ def _found_for(file: str, found: Mapping[str, Any]) -> Any:
     return near[0] if len(near) == 1 else {}
 
 # %% ../../nbs/extraction/09_scores.ipynb #5697eb38
-def _likeness(columns: Sequence[Field], said: Mapping[str, Any], gold: Mapping[str, Any]) -> int:
+def _count_agreeing(columns: Sequence[Field], said: Mapping[str, Any], gold: Mapping[str, Any]) -> int:
     "In how many cells two rows agree"
     return sum(same_value(c, said.get(c.path), gold[c.path]) for c in columns if gold.get(c.path) is not None)
 
-def _pairs(table: Table, said: list[dict[str, Any]], gold: Sequence[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
+def _pair_rows(table: Table, said: list[dict[str, Any]], gold: Sequence[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
     "Rows with their gold rows; None where there is no other"
-    gains = [[_likeness(table.columns, own, other) for other in gold] for own in said]
+    gains = [[_count_agreeing(table.columns, own, other) for other in gold] for own in said]
     pairs = [(i, j) for i, j in best_pairs(gains) if gains[i][j]]
     alone = set(range(len(said))) - {i for i, _ in pairs}, set(range(len(gold))) - {j for _, j in pairs}
     return [*((said[i], gold[j]) for i, j in pairs), *((said[i], None) for i in sorted(alone[0])),
             *((None, gold[j]) for j in sorted(alone[1]))]
 
 # %% ../../nbs/extraction/09_scores.ipynb #8124a04f
-def _row_marks(file: str, table: Table, said: list[dict[str, Any]], gold: _Gold) -> Iterator[Mark]:
+def _mark_rows(file: str, table: Table, said: list[dict[str, Any]], gold: _Gold) -> Iterator[Mark]:
     "Marks of the cells of a table"
-    for own, other in _pairs(table, said, gold.rows[table.path]):
+    for own, other in _pair_rows(table, said, gold.rows[table.path]):
         if other is None and not gold.whole: continue
         for c in table.columns:
             if other is None or c.path in other:
-                mark = _mark(file, c, (own or {}).get(c.path), (other or {}).get(c.path))
+                mark = _make_mark(file, c, (own or {}).get(c.path), (other or {}).get(c.path))
                 if not mark.quiet or own is not None and other is not None: yield mark
 
-def _marks(form: Form, file: str, found: Any, gold: _Gold) -> Iterator[Mark]:
+def _mark_document(form: Form, file: str, found: Any, gold: _Gold) -> Iterator[Mark]:
     "Marks of a document"
-    own = _whole(form, found)
+    own = _split_object(form, found)
     for f in form.fields:
-        if f.path in gold.values: yield _mark(file, f, own.values.get(f.path), gold.values[f.path])
+        if f.path in gold.values: yield _make_mark(file, f, own.values.get(f.path), gold.values[f.path])
     for t in form.tables:
-        if t.path in gold.rows: yield from _row_marks(file, t, [dict(r) for r in own.rows.get(t.path, ())], gold)
+        if t.path in gold.rows: yield from _mark_rows(file, t, [dict(r) for r in own.rows.get(t.path, ())], gold)
 
 # %% ../../nbs/extraction/09_scores.ipynb #29dac99a
-def _cells(score: FieldScore, overall: bool) -> tuple[Any, ...]:
+def _make_row(score: FieldScore, overall: bool) -> tuple[Any, ...]:
     "A line of the table of scores"
     interval = score.interval() if overall else None
     shares = ['' if x is None else f'{x:.2f}' for x in (score.precision, score.recall, score.f1, score.mean('exact'),
@@ -247,7 +245,6 @@ def _cells(score: FieldScore, overall: bool) -> tuple[Any, ...]:
 SCORE_HEAD = ('field', 'in the documents', 'said', 'right', 'rightly none', 'precision', 'recall', 'F1', 'exact',
               'ANLS')
 
-# %% ../../nbs/extraction/09_scores.ipynb #a3625994
 @dataclass
 class FieldScores:
     "How well the fields of many documents were found."
@@ -285,7 +282,7 @@ class FieldScores:
 
     def rows(self) -> list[tuple[Any, ...]]:
         "A line for each field, and one for all, under `SCORE_HEAD`."
-        return [_cells(s, False) for s in self.fields.values()] + [_cells(self.all, True)]
+        return [_make_row(s, False) for s in self.fields.values()] + [_make_row(self.all, True)]
 
     def errors(self,
         most: int = 30 # lines
@@ -295,7 +292,6 @@ class FieldScores:
                  for m in self.wrong[:most]]
         return Md(md_table(('document', 'field', 'said', 'right is'), lines))
 
-# %% ../../nbs/extraction/09_scores.ipynb #260f518b
 def score_fields(
     results: Golds, # file -> `Extraction`, or lines of results, each with "file" and "value"
     golds: Golds,   # file -> object of the schema's shape, or lines with "file", "value" and, of one field, "path"
@@ -303,13 +299,13 @@ def score_fields(
 ) -> FieldScores:
     "Found fields beside gold values; raises `SchemaError` for gold of another shape, or of no field of the schema."
     form = read_schema(schema)
-    known, found = _golds(form, golds), _results(results)
-    marks = [m for file, gold in known.items() for m in _marks(form, file, _found_for(file, found), gold)]
+    known, found = _read_golds(form, golds), _read_results(results)
+    marks = [m for file, gold in known.items() for m in _mark_document(form, file, _find_result(file, found), gold)]
     if not any(g.values or g.rows for g in known.values()):
         raise SchemaError('gold: no value in it is one of a field of the schema')
     by_path = {f.path: FieldScore(f.path, []) for f in (*form.fields, *form.columns)}
     for m in marks: by_path[m.path].marks.append(m)
-    missing = [file for file in known if not _found_for(file, found)]
+    missing = [file for file in known if not _find_result(file, found)]
     return FieldScores({p: s for p, s in by_path.items() if s.marks}, FieldScore('all', marks), len(known), missing)
 
 # %% ../../nbs/extraction/09_scores.ipynb #541bfa1b

@@ -363,25 +363,25 @@ def dates_in(
     loose: bool = False # take small letters for a month, too?
 ) -> list[When]:
     "The dates that a text names."
-    text = normalize(text) if loose else _without_accents(text)
+    text = normalize(text) if loose else _strip_accents(text)
     return list(dict.fromkeys([*_find_figure_dates(text), *_find_month_dates(text, loose)]))
 
-def _without_accents(text: str) -> str:
+def _strip_accents(text: str) -> str:
     "A text without accents, in its own letters"
     return ''.join(normalize(c) if ord(c) > 127 else c for c in text)
 
 # %% ../../nbs/retrieval/06_index.ipynb #7d779655
-def _name_words(text: str) -> list[str]: return re.findall(r'[a-z]+|\d+', normalize(text))
+def _split_name(text: str) -> list[str]: return re.findall(r'[a-z]+|\d+', normalize(text))
 
-def _file_stem(name: str) -> str:
+def _strip_name(name: str) -> str:
     "The name of a file without folder and ending"
     base = name.replace('\\', '/').rsplit('/', 1)[-1]
     return base.rsplit('.', 1)[0] or base
 
 def _match_names(question: str, names: Sequence[str]) -> list[int]:
     "Files whose whole name stands in the question, but for one that is a part of another such name"
-    said = f" {' '.join(_name_words(question))} "
-    stems = [' '.join(_name_words(_file_stem(name))) for name in names]
+    said = f" {' '.join(_split_name(question))} "
+    stems = [' '.join(_split_name(_strip_name(name))) for name in names]
     found = [i for i, stem in enumerate(stems) if len(stem) > 2 and f' {stem} ' in said]
     return [i for i in found if not any(stems[i] != stems[k] and f' {stems[i]} ' in f' {stems[k]} ' for k in found)]
 
@@ -392,13 +392,13 @@ def _match_dates(question: str, dates: Sequence[Sequence[When]]) -> list[int]:
 
 def _match_words(question: str, names: Sequence[str]) -> list[int]:
     "Files whose names share the most words with the question that not all of them have"
-    sets = [{w for w in _name_words(_file_stem(name)) if len(w) > 3} for name in names]
-    shared, asked = set.intersection(*sets), set(_name_words(question))
+    sets = [{w for w in _split_name(_strip_name(name)) if len(w) > 3} for name in names]
+    shared, asked = set.intersection(*sets), set(_split_name(question))
     counts = [len((own - shared) & asked) for own in sets]
     return [i for i, n in enumerate(counts) if n and n == max(counts)]
 
 # %% ../../nbs/retrieval/06_index.ipynb #1dd02c01
-def _main_months(text: str) -> list[When]:
+def _find_main_months(text: str) -> list[When]:
     "The month that page text names most often; one of a year where it names any"
     found = [When(d.year, d.month, None) for d in dates_in(text)]
     counts = Counter([d for d in found if d.year] or found)
@@ -414,15 +414,15 @@ def files_named(
     if len(names) < 2: return []
     def choices() -> Iterator[list[int]]:
         yield _match_names(question, names)
-        yield _match_dates(question, [dates_in(_file_stem(name), loose=True) for name in names])
+        yield _match_dates(question, [dates_in(_strip_name(name), loose=True) for name in names])
         yield _match_words(question, names)
         if not print_of or not dates_in(question): return
         prints = [print_of(i) for i in range(len(names))]
         if any(d.day for d in dates_in(question)): yield _match_dates(question, list(map(dates_in, prints)))
-        yield _match_dates(question, list(map(_main_months, prints)))
+        yield _match_dates(question, list(map(_find_main_months, prints)))
     return next((found for found in choices() if 0 < len(found) < len(names)), [])
 
-# %% ../../nbs/retrieval/06_index.ipynb #e1aae9e2
+# %% ../../nbs/retrieval/06_index.ipynb #2e69dfca
 class _SomePages:
     "An index that finds some pages only"
     def __init__(self, index: Index, pages: Sequence[int]): self.index, self.pages = index, {*pages}
@@ -430,7 +430,6 @@ class _SomePages:
     def search(self, query: str, k: int = 4) -> Sequence[Hit]:
         return [hit for hit in self.index.search(query, 10 ** 6) if hit.page in self.pages][:k]
 
-# %% ../../nbs/retrieval/06_index.ipynb #2e69dfca
 class FileFocus:
     "Shows pages of some files of a document."
     def __init__(self,

@@ -284,7 +284,6 @@ class Asked:
         best = [max((t * m[i] for t, m in parts), default=0.0) for i in range(len(self.words))]
         return sum(w * b for w, b in zip(self.weights, best)) / self.total
 
-# %% ../../nbs/text/07_encoder.ipynb #4f8c97c2
 def around(
     fact: Fact # a fact
 ) -> str:
@@ -294,16 +293,15 @@ def around(
     if is_cell(fact): text += ''.join(f' {head} {t}' for head, t, _ in fact['others'])
     return text
 
-# %% ../../nbs/text/07_encoder.ipynb #7ae581e2
 POLITE = re.compile(r'\s*(?:can|could|will|would) you\b', re.I)   # asks for something, not whether
 _YES_OR_NO = re.compile(r'(?:yes|no|not|true|false|none|ja|nein|kein\w*|oui|non|aucune?|n/a)\b', re.I)
 
 # %% ../../nbs/text/07_encoder.ipynb #7a8ae05d
-def _nearness(distance: int, by: Mapping) -> float:
+def _weigh_distance(distance: int, by: Mapping) -> float:
     "How much a word counts at a distance in words; behind the value a little less"
     return max(by['farthest'], 1.0 - by['distance'] * abs(distance)) * (1.0 if distance > 0 else by['behind'])
 
-def _ownership(fact: SentenceFact, text: str, word: str, before: bool, by: Mapping) -> float:
+def _weigh_ownership(fact: SentenceFact, text: str, word: str, before: bool, by: Mapping) -> float:
     "1 if the value is the one that `word` speaks for, less if another of its kind is"
     a, b = fact['at']
     low = text.lower()
@@ -323,13 +321,13 @@ def sentence_match(
     text, (a, b) = fact['sentence'], fact['at']
     before, after = tokens(text[:a]), tokens(text[b:])
     ns = concepts(before + ('\u0000',) + after)
-    placed = [(w, ns[i], len(before) - i, _ownership(fact, text, w, True, by)) for i, w in enumerate(before)]
-    placed += [(w, ns[len(before) + 1 + i], -(i + 1), _ownership(fact, text, w, False, by))
+    placed = [(w, ns[i], len(before) - i, _weigh_ownership(fact, text, w, True, by)) for i, w in enumerate(before)]
+    placed += [(w, ns[len(before) + 1 + i], -(i + 1), _weigh_ownership(fact, text, w, False, by))
                for i, w in enumerate(after)]
     out = []
     for w, n in zip(asked.words, asked.concepts):
-        out.append(max((similar(w, t, n, m) * _nearness(d, by) * own for t, m, d, own in placed if t not in SMALL),
-                       default=0.0))
+        out.append(max((similar(w, t, n, m) * _weigh_distance(d, by) * own
+                        for t, m, d, own in placed if t not in SMALL), default=0.0))
     return out
 
 # %% ../../nbs/text/07_encoder.ipynb #ed3cba29
@@ -348,14 +346,12 @@ _FITS = {
     'iban': {'iban': 1, 'code': .2}, 'phone': {'phone': 1, 'number': .2, 'code': -.2},
 }
 
-# %% ../../nbs/text/07_encoder.ipynb #17b623a9
 _CUT = {'date', 'time', 'email', 'url', 'iban', 'phone', 'money', 'percent', 'duration', 'quantity'}
 _PERSON = re.compile(r"(?:(?:Dr|Prof|Mr|Mrs|Ms|Sir|Director|Judge)\.?\s)*[A-ZÀ-Þ][\w'’-]+(?:\s(?:[A-Z]\.|de|van|von|"
                      r"der|den|da|di|la|le|bin|al|[A-ZÀ-Þ][\w'’-]+)){1,3}")
 _ORG = re.compile(r'\b(?:GmbH|Ltd|Inc|LLC|PLC|AB|AG|Corp|Co|Company|S\.?A|SE|NV|BV|Oy|AS|SpA|Srl|KG|Group|Limited|'
                   r'LLP|University|Institute|Office|Agency|Ministry|Bank|Association|Foundation)\b\.?', re.I)
 
-# %% ../../nbs/text/07_encoder.ipynb #645634a2
 _COUNT = re.compile(NUMBER_WORDS, re.I)
 _BY = re.compile(r'(?:^|\s)(?:by|von|par|de)\s(?=[A-ZÀ-Þ])', re.I)
 
@@ -375,7 +371,6 @@ def _find_person(
     if len(by) == 1: return 0.7, by[0][0]
     return (0.2 if found else -0.6 if re.search(r'\d', value) else -0.25), value
 
-# %% ../../nbs/text/07_encoder.ipynb #26f7caa3
 def fits(
     kind: str, # what is asked for, see `expected_kind`
     value: str # a value

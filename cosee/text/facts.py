@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['VALUE_PATTERNS', 'MOST_WORDS', 'Fact', 'CellFact', 'SentenceFact', 'is_cell', 'is_sentence', 'inline_pairs',
-           'trailing_value', 'part_box', 'make_fact', 'lines_fact', 'span_pairs', 'ticked', 'right_facts',
+           'trailing_value', 'part_box', 'make_fact', 'lines_fact', 'ticked', 'span_pairs', 'right_facts',
            'below_facts', 'chart_facts', 'cell_facts', 'place_of', 'sentence_facts']
 
 # %% ../../nbs/text/09_facts.ipynb #8c4416c1
@@ -43,7 +43,6 @@ class SentenceFact(Fact):
     at: tuple[int, int]                      # where in the sentence the value stands
     peers: list[tuple[int, int]]             # where other values of its kind stand
 
-# %% ../../nbs/text/09_facts.ipynb #b7dfa8eb
 def is_cell(fact: Fact) -> TypeGuard[CellFact]:
     "Is `fact` a cell of a table?"
     return fact['kind'] == 'cell'
@@ -53,14 +52,13 @@ def is_sentence(fact: Fact) -> TypeGuard[SentenceFact]:
     return fact['kind'] == 'sentence'
 
 # %% ../../nbs/text/09_facts.ipynb #19cfe90a
-def _first_sentence(
+def _cut_first_sentence(
     text: str # a value, maybe with text behind it
 ) -> str:     # its first sentence, without the full stop if another one follows
     "A value ends where its sentence ends."
     end = split_sentences(text)[0][1] if text.strip() else 0
     return text if end >= len(text) else text[:end].strip().rstrip('.')
 
-# %% ../../nbs/text/09_facts.ipynb #e34619a1
 _PAIR = re.compile(r"(?P<key>[^\W_][^:=;|•]{0,48}?)\s*(?::|=|\s[–—]\s)\s*(?P<value>\S.*?)"
                    r"(?=\s*(?:[;|•·]|[,.]\s|\s{2,})\s*[^\W\d_][^:=;,.|•]{1,30}:\s|$)")
 
@@ -75,14 +73,13 @@ def inline_pairs(
         key = key[split_sentences(key)[-1][0]:] if key else ''   # no end of the sentence before
         clock = re.search(r'\d$', m['key']) and re.match(r'\d', m['value']) and bare[m.end('key'):at + 1] == ':'
         if key and not clock and len(key.split()) <= 8 and not m['value'].startswith('//'):
-            value = _first_sentence(m['value']).rstrip(' ,;')
+            value = _cut_first_sentence(m['value']).rstrip(' ,;')
             out.append((key, value, off + m.start('value'), off + m.start('value') + len(value)))
     return out
 
 # %% ../../nbs/text/09_facts.ipynb #7b2851b7
 def _is_code(text: str) -> bool: return value_kind(text) == 'code' and len(text) > 2
 
-# %% ../../nbs/text/09_facts.ipynb #67b6fc3d
 _SECTION = re.compile(r'\d{1,2}(?:\.\d)+(?:\.\d+)*\.?\s+[^\W\d_]{2}')   # 1.2 Terms: a heading
 
 _STOP = re.compile(r'(?<=[^\W\d_]{3})\.$')   # of a sentence
@@ -116,7 +113,6 @@ def part_box(
     step = (x1 - x0) / max(1, len(span['text']))
     return (x0 + start * step, y0, min(x1, x0 + end * step), y1)
 
-# %% ../../nbs/text/09_facts.ipynb #24ae425c
 def make_fact(
     kind: str,              # how it was found
     value: str,             # what is printed
@@ -132,7 +128,6 @@ def make_fact(
     if turned := span.get('turned', 0): plain['turned'] = turned
     return Fact(**plain, **extra)
 
-# %% ../../nbs/text/09_facts.ipynb #51b7c3ae
 def lines_fact(
     kind: str,         # how it was found
     value: str,        # what is printed
@@ -143,6 +138,19 @@ def lines_fact(
     "A fact that takes whole lines, known by its place."
     box = enclosing([s['bbox'] for s in spans])
     return make_fact(kind, value, spans[0], [('key', key), ('caption', around)], box)
+
+# %% ../../nbs/text/09_facts.ipynb #77602cb3
+_TICK = re.compile(r'[\[(]\s?[xX×✓✔*vV]\s?[\])]|[☒☑✓✔✗✘■●]')
+_OPEN = re.compile(r'[\[(]\s?[\])]|[☐□○]')
+
+def ticked(
+    text: str # a value
+) -> str:     # what is ticked, or the text as it is
+    "The ticked options of a row of boxes."
+    if not _TICK.search(text) or not (_OPEN.search(text) or _TICK.match(text)): return text
+    parts = re.split(f'({_TICK.pattern}|{_OPEN.pattern})', text)
+    return ', '.join(b.strip(' ,;') for a, b in zip(parts[1::2], parts[2::2]) if _TICK.fullmatch(a)
+                     and b.strip()) or text
 
 # %% ../../nbs/text/09_facts.ipynb #b4f23ca7
 def _find_segment_pairs(text: str) -> list:
@@ -161,20 +169,6 @@ def span_pairs(
     if not found: found = _find_segment_pairs(text) or [t for t in [trailing_value(text)] if t]
     return [make_fact('inline', v, span, [('key', k)], part_box(span, a, b)) for k, v, a, b in found]
 
-# %% ../../nbs/text/09_facts.ipynb #77602cb3
-_TICK = re.compile(r'[\[(]\s?[xX×✓✔*vV]\s?[\])]|[☒☑✓✔✗✘■●]')
-_OPEN = re.compile(r'[\[(]\s?[\])]|[☐□○]')
-
-# %% ../../nbs/text/09_facts.ipynb #1b37ca9e
-def ticked(
-    text: str # a value
-) -> str:     # what is ticked, or the text as it is
-    "The ticked options of a row of boxes."
-    if not _TICK.search(text) or not (_OPEN.search(text) or _TICK.match(text)): return text
-    parts = re.split(f'({_TICK.pattern}|{_OPEN.pattern})', text)
-    return ', '.join(b.strip(' ,;') for a, b in zip(parts[1::2], parts[2::2]) if _TICK.fullmatch(a)
-                     and b.strip()) or text
-
 # %% ../../nbs/text/09_facts.ipynb #6e7a8453
 def _looks_like_label(
     text: str # text of a span
@@ -183,10 +177,9 @@ def _looks_like_label(
     lettered = bool(re.search(r'[^\W\d_]{2}|^[A-Z]\d?$', text))
     return len(text.split()) <= 8 and lettered and value_kind(text) in ('text', 'code')
 
-# %% ../../nbs/text/09_facts.ipynb #8ced696d
 _BOX = re.compile(f'{_TICK.pattern}|{_OPEN.pattern}')
 
-def _option_facts(label: Span, behind: list[Span]) -> list[Fact]:
+def _find_options(label: Span, behind: list[Span]) -> list[Fact]:
     "The options behind a label that are ticked; none where no box is"
     end = next((i for i, s in enumerate(behind) if not _BOX.match(s['text'])), len(behind))
     on = [s for s in behind[:end] if _TICK.search(s['text'])]
@@ -204,7 +197,7 @@ def right_facts(
             continue
         if b['text'].endswith(':') or inline_pairs(a['text']): continue
         if _BOX.match(b['text']):
-            if not _BOX.match(a['text']): out += _option_facts(a, row[i + 1:])
+            if not _BOX.match(a['text']): out += _find_options(a, row[i + 1:])
             continue
         kind = 'right' if a['text'].endswith(':') or i % 2 == 0 else 'right?'
         out.append(make_fact(kind, b['text'], b, [('key', a['text'].rstrip(': '))], key_box=a['bbox']))
@@ -226,7 +219,6 @@ def _is_right_below(a: Span, b: Span) -> bool:
     return close and (abs(a['x0'] - b['x0']) < 1.2 * a['h'] or abs(a['x1'] - b['x1']) < 0.5 * a['h']
                       or _shares_middle(a, b))
 
-# %% ../../nbs/text/09_facts.ipynb #0656d258
 def _is_labelled(a: Span, spans: list[Span]) -> bool:
     "Does a label with a colon stand left of `a` in its row? Then `a` is what that names"
     left = [b for b in spans if b['x1'] < a['x0'] and abs(b['cy'] - a['cy']) < 0.5 * a['h']]
@@ -243,7 +235,6 @@ def _find_value_below(a: Span, spans: list[Span]) -> Optional[Span]:
     if b is None or b['text'].endswith(':') or inline_pairs(a['text']) or BULLET.match(b['text']): return None
     return b
 
-# %% ../../nbs/text/09_facts.ipynb #e2e197a8
 def below_facts(
     spans: list[Span] # spans of a page from top to bottom
 ) -> list[Fact]:      # facts
@@ -273,13 +264,12 @@ def _find_number_above(a: Span, spans: list[Span], used: list) -> Optional[Span]
     b = max(over, key=lambda b: b['y1'], default=None)
     return b if b is not None and value_kind(b['text']) in NUMERIC_KINDS else None
 
-def _caption_labels(spans: list[Span], top: float) -> list:
+def _find_caption(spans: list[Span], top: float) -> list:
     "The nearest text above the height `top`, as a list of labels"
     over = (s for s in reversed(spans) if s['y1'] <= top + 2 and value_kind(s['text']) == 'text')
     caption = next((s for s in over if len(s['text'].split()) > 1), None)
     return [('caption', caption['text'])] if caption else []
 
-# %% ../../nbs/text/09_facts.ipynb #370a1c16
 def chart_facts(
     rows: list,  # rows of a page
     spans: list[Span]  # its spans, from top to bottom
@@ -291,7 +281,7 @@ def chart_facts(
         pairs = [(a, b) for a in axis if (b := _find_number_above(a, spans, used)) is not None]
         if len(axis) < 2 or len(pairs) < max(2, 0.6 * len(axis)): continue
         top = min(b['y0'] for _, b in pairs)
-        labels, number = _caption_labels(spans, top), len(used)
+        labels, number = _find_caption(spans, top), len(used)
         facts += [make_fact('bar', b['text'], b, [('key', a['text']), *labels], key_box=a['bbox'], chart=number)
                   for a, b in pairs]
         used += [s for s in spans if top - 2 <= s['cy'] <= row[0]['y1'] + 2]
@@ -339,7 +329,6 @@ VALUE_PATTERNS += [('quantity', QUANTITY),
 _NAME = re.compile(r"(?:(?:Dr|Prof|Mr|Mrs|Ms|St)\.?\s)?(?:[A-ZÀ-ÖØ-Þ][\w'’-]+|[A-Z]\.)(?:\s(?:(?:of|de|van|von|der|"
                    r"den|da|di|&|the)\s)*(?:[A-ZÀ-ÖØ-Þ][\w'’-]*|[A-Z]\.))*")
 
-# %% ../../nbs/text/09_facts.ipynb #901505e5
 _TRIGGER = re.compile(r'\b(?:is|are|was|were|be|been|of|to|by|at|in|on|from|for|as|with|into|via|through|called|'
                       r'named|using|against|under|near|including|includes?|uses?|means|becomes?|requires?|the|has|'
                       r'have|had)\s+|[:–—]\s+', re.I)
@@ -349,7 +338,6 @@ _CLAUSE = re.compile(r'[,;.:!?](?=\s|$)|\s(?=and\b|or\b|which\b|who\b|that\b|whe
                      r'when\b|because\b|since\b|until\b|with\b|within\b|for\b|from\b|on\b|in\b|at\b|by\b|to\b|'
                      r'after\b|before\b|during\b|per\b|is\b|are\b|was\b|were\b|will\b|\()', re.I)
 
-# %% ../../nbs/text/09_facts.ipynb #4699a8df
 _VERBAL = re.compile(r'(?:been|be|being|not|also|[a-z]{2,}ed|set|made|given|held|paid|kept|sent|taken|done|known|due|'
                      r'to|at|by|on|in|of|from|for|with|as|the following)\b', re.I)
 
@@ -375,7 +363,6 @@ def _find_sentence_values(
 
 _COPULA = re.compile(r'(?:is|are|was|were|:|means|includes?)\s', re.I)
 
-# %% ../../nbs/text/09_facts.ipynb #dcdeadca
 def _find_phrases(text: str) -> list:
     "(kind, start, end) of what stands behind a verb or preposition"
     out = []
@@ -399,7 +386,6 @@ def place_of(
         if start < b: return span, part_box(span, max(0, start - a), min(end, b) - a)
     return places[-1][2], places[-1][2]['bbox']
 
-# %% ../../nbs/text/09_facts.ipynb #781cd7c3
 MOST_WORDS = 300   # of a sentence; more are a list or a table that nobody set apart
 
 def sentence_facts(

@@ -41,11 +41,11 @@ class _Token(NamedTuple):
     letters: str
     line: int
 
-def _tokens(lines: Iterable[Sequence[Word]]) -> list[_Token]:
+def _split_tokens(lines: Iterable[Sequence[Word]]) -> list[_Token]:
     "The words of some lines"
     return [_Token(w, letters_of(w.text), i) for i, words in enumerate(lines) for w in words]
 
-def _digits(text: str) -> str: return re.sub(r'\D', '', text)
+def _keep_digits(text: str) -> str: return re.sub(r'\D', '', text)
 
 # %% ../../nbs/text/50_grounding.ipynb #51386c78
 _MAX_LINES = 5   # lines that a value may run over
@@ -64,24 +64,24 @@ def _find_exact_runs(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_To
 
 def _find_inside_words(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_Token]]:
     "Single words that hold what is wanted, as a price with its currency"
-    digits = _digits(wanted)
-    if len(wanted) > 2: yield from ([t] for t in tokens if wanted in t.letters and _digits(t.letters) == digits)
+    digits = _keep_digits(wanted)
+    if len(wanted) > 2: yield from ([t] for t in tokens if wanted in t.letters and _keep_digits(t.letters) == digits)
 
 def first_run(
     words: Sequence[Word], # in reading order
     wanted: str            # letters, see `letters_of`
 ) -> Optional[list[Word]]: # None where they say no such thing
     "The first words of which all letters, or those of a single word, are what is wanted."
-    tokens = _tokens([words])
+    tokens = _split_tokens([words])
     found = next(_find_exact_runs(tokens, wanted), None) or next(_find_inside_words(tokens, wanted), None)
     return [t.word for t in found] if found else None
 
 # %% ../../nbs/text/50_grounding.ipynb #050487fa
 def _read_number(text: str) -> Optional[float]:
     "The number that a text is, all its digits used; None for a date, a time, a telephone"
-    number = to_number(text) if _digits(text) else None
+    number = to_number(text) if _keep_digits(text) else None
     if number is None: return None
-    return number if _digits(f'{abs(number):.9f}').strip('0') == _digits(text).strip('0') else None
+    return number if _keep_digits(f'{abs(number):.9f}').strip('0') == _keep_digits(text).strip('0') else None
 
 def _find_same_number(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_Token]]:
     "Words, two together at most, that are the same number"
@@ -98,7 +98,7 @@ def _find_fuzzy_runs(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_To
     "The run of words with the fewest wrong letters, if these are few; digits may not differ"
     from rapidfuzz.fuzz import ratio
     if len(wanted) < 6: return
-    best, found, digits, held = 84.9, None, _digits(wanted), [_digits(t.letters) for t in tokens]
+    best, found, digits, held = 84.9, None, _keep_digits(wanted), [_keep_digits(t.letters) for t in tokens]
     for start, first in enumerate(tokens):
         joined = counted = ''
         for end in range(start, min(len(tokens), start + 40)):
@@ -111,7 +111,7 @@ def _find_fuzzy_runs(tokens: Sequence[_Token], wanted: str) -> Iterator[list[_To
     if found: yield [t for t in found if t.letters]
 
 # %% ../../nbs/text/50_grounding.ipynb #9aca357a
-def _with_signs(tokens: Sequence[_Token], run: Sequence[_Token], quote: str) -> Sequence[_Token]:
+def _add_signs(tokens: Sequence[_Token], run: Sequence[_Token], quote: str) -> Sequence[_Token]:
     "A run with the signs beside it that the quote has too"
     signs = {c for c in quote if c == '%' or unicodedata.category(c) == 'Sc'}
     if not signs: return run
@@ -134,9 +134,9 @@ class TextLocator:
                 rows = layout({**part, 'turned': 0})
                 by_rows, turned = [tuple(word for cell in row for word in cell) for row in rows], part.get('turned', 0)
                 across, down = ([as_drawn_words(words, turned) for words in order]
-                                for order in (by_rows, _column_order(rows)))
+                                for order in (by_rows, _order_by_column(rows)))
                 self.lines += [Line(len(self.lines) + i, number, words) for i, words in enumerate(across, 1)]
-                self._tokens[number] += [_tokens(across), _tokens(down)]
+                self._tokens[number] += [_split_tokens(across), _split_tokens(down)]
 
     def __repr__(self) -> str: return f'TextLocator({len(self._tokens)} pages, {len(self.lines)} lines)'
 
@@ -159,11 +159,11 @@ class TextLocator:
         wanted = letters_of(quote)
         if not wanted or abstains(quote): return None
         for match, search in _SEARCHES:
-            found = [_locate_run(number, tokens, _with_signs(tokens, run, quote), match)
+            found = [_locate_run(number, tokens, _add_signs(tokens, run, quote), match)
                      for number, orders in self._tokens.items() for tokens in orders
                      for run in search(tokens, quote if match == 'number' else wanted)]
-            free = [p for p in found if not _is_taken(p, taken) and _gap(p, near) <= reach]
-            if free: return min(free, key=lambda p: _distance(p, near))
+            free = [p for p in found if not _is_taken(p, taken) and _measure_gap(p, near) <= reach]
+            if free: return min(free, key=lambda p: _measure_distance(p, near))
         return None
 
     def likeliest(self,
@@ -187,7 +187,7 @@ _SEARCHES: tuple[tuple[Match, Callable[[Sequence[_Token], str], Iterator[list[_T
     ('nearly', _find_fuzzy_runs))
 
 # %% ../../nbs/text/50_grounding.ipynb #1ff975c3
-def _column_order(rows: list[list[Cell]]) -> list[Cell]:
+def _order_by_column(rows: list[list[Cell]]) -> list[Cell]:
     "Cell below cell, where cells stand below each other"
     cells = [(around([w.bbox for w in cell]), cell) for row in rows for cell in row]
     order, left = list[Cell](), dict(enumerate(cells))
@@ -204,7 +204,6 @@ def _is_below(a: Box, b: Box) -> bool:
     height = a[3] - a[1]
     return abs(a[0] - b[0]) < .02 and -.3 * height < b[1] - a[3] < 1.2 * height
 
-# %% ../../nbs/text/50_grounding.ipynb #e20ce56a
 def _locate_run(page: int, tokens: Sequence[_Token], run: Sequence[_Token], match: Match) -> Location:
     "The location of a run of words, and of the lines among which they stand"
     numbers = {t.line for t in run}
@@ -214,14 +213,14 @@ def _locate_run(page: int, tokens: Sequence[_Token], run: Sequence[_Token], matc
 def _is_taken(place: Location, taken: Collection[tuple[int, Box]]) -> bool:
     return any(page == place.page and box_iou(box, place.bbox) > .5 for page, box in taken)
 
-def _distance(place: Location, near: Optional[tuple[int, Box]]) -> float:
+def _measure_distance(place: Location, near: Optional[tuple[int, Box]]) -> float:
     "From the middle of a place to the middle of a box; another page is further than any place on the same"
     if near is None: return place.page
     page, box = near
     x, y = (place.bbox[0] + place.bbox[2] - box[0] - box[2]) / 2, (place.bbox[1] + place.bbox[3] - box[1] - box[3]) / 2
     return 10. * abs(place.page - page) + math.hypot(x, y)
 
-def _gap(place: Location, near: Optional[tuple[int, Box]]) -> float:
+def _measure_gap(place: Location, near: Optional[tuple[int, Box]]) -> float:
     "How much room is between a place and a box; 0 where they touch"
     if near is None or near[0] != place.page: return 0. if near is None else math.inf
     (a0, b0, a1, b1), (x0, y0, x1, y1) = place.bbox, near[1]
@@ -231,12 +230,12 @@ def _gap(place: Location, near: Optional[tuple[int, Box]]) -> float:
 _FAR, _NEAR, _BESIDE = 2., .15, .06   # parts of the page
 _CLAIMS = 'yes', 'no', 'true', 'false'
 
-def _reach(letters: str) -> float:
+def _choose_reach(letters: str) -> float:
     "How far from a box these letters may stand to be those that are meant"
     if letters in _CLAIMS or len(letters) < 3 and not letters.isdigit(): return 0.
     return _BESIDE if len(letters) < 3 else _NEAR if len(letters) < 6 else _FAR
 
-def _quotes(e: Evidence, answer: str) -> list[str]:
+def _list_quotes(e: Evidence, answer: str) -> list[str]:
     "What a note may have copied: the answer, if the note says it, or its own words"
     letters = letters_of(answer)
     if letters and letters in letters_of(e['content']): return [answer]
@@ -248,7 +247,7 @@ def _ground_one(e: Evidence, quotes: Sequence[str], locator: TextLocator) -> Evi
     own = e['bbox']
     for quote in quotes:
         near = (e['page'], (own[0], own[1], own[2], own[3])) if own else locator.likeliest(quote, e['page'])
-        place = locator.locate(quote, near, reach=_reach(letters_of(quote))) if near else None
+        place = locator.locate(quote, near, reach=_choose_reach(letters_of(quote))) if near else None
         if place: return {**e, 'bbox': list(locator.sure_box(place.page, place.bbox)), 'own_bbox': own,
                           'line_bbox': list(locator.sure_box(place.page, place.line)), 'printed': place.text,
                           'found': place.match}
@@ -262,7 +261,7 @@ def ground_evidence(
 ) -> list[Evidence]:
     "Put the boxes of evidence on the words that say so."
     return [e if e['page'] not in locator.pages else
-            _ground_one(e, [answer] if i == 0 else _quotes(e, answer), locator) for i, e in enumerate(evidence)]
+            _ground_one(e, [answer] if i == 0 else _list_quotes(e, answer), locator) for i, e in enumerate(evidence)]
 
 # %% ../../nbs/text/50_grounding.ipynb #5eb9e263
 @cache   # for clients that read no text: what one episode reads of pictures is not at hand in another

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% auto #0
-__all__ = ['BULLET', 'Span', 'page_spans', 'typed_page', 'page_rows', 'row_text', 'aligned', 'page_paragraphs', 'prose',
+__all__ = ['BULLET', 'Span', 'typed_page', 'page_spans', 'page_rows', 'row_text', 'aligned', 'page_paragraphs', 'prose',
            'paragraph_text', 'split_sentences', 'page_headings', 'find_boxes', 'with_marks']
 
 # %% ../../nbs/text/03_layout.ipynb #415bf37f
@@ -45,7 +45,6 @@ def _group_words(words: list, edges: list, height: float) -> list:
         else: groups[-1].append(i)
     return groups
 
-# %% ../../nbs/text/03_layout.ipynb #49f3677f
 def _cut_at_leaders(text: str, x0: float, x1: float) -> list:
     "(text, x0, x1) of the parts of `text` around dotted leaders"
     parts, at, step = [], 0, (x1 - x0) / max(1, len(text))
@@ -70,8 +69,7 @@ def _make_span(
     return Span(text=text.lstrip('.·… ') or text, x0=x0, x1=x1, y0=y0 - sink, y1=y1 - sink,
                 h=max(1.0, y1 - y0), cy=(y0 + y1) / 2 - sink, bbox=(x0 / w, top, x1 / w, bottom), words=words)
 
-# %% ../../nbs/text/03_layout.ipynb #19e9dda2
-def _line_spans(
+def _split_line(
     line: TextLine, # a line of text
     page: PageText  # its page
 ) -> list:      # spans of the line
@@ -84,33 +82,6 @@ def _line_spans(
         for part, x0, x1 in _cut_at_leaders(text, placed[0][1], placed[-1][2]):
             spans.append(_make_span(part, x0, x1, line, page, placed if part == text else []))
     return spans
-
-# %% ../../nbs/text/03_layout.ipynb #bdb414dd
-def _is_continued(a: Span, b: Span) -> bool:
-    "Is `b` the rest of a line whose first part is `a`?"
-    return (abs(a['cy'] - b['cy']) < 0.35 * min(a['h'], b['h'])
-            and -0.3 * a['h'] < b['x0'] - a['x1'] < 0.45 * min(a['h'], b['h'])
-            and 0.65 < a['h'] / b['h'] < 1.5)
-
-# %% ../../nbs/text/03_layout.ipynb #c481de5b
-def _append(left: Span, s: Span):
-    "Put span `s` at the end of the span `left`"
-    words = left['words'] + s['words'] if left['words'] and s['words'] else []
-    left.update(text=f"{left['text']} {s['text']}", x1=s['x1'], words=words,
-                bbox=(*left['bbox'][:2], s['bbox'][2], left['bbox'][3]))
-
-def page_spans(
-    page: PageText # a page of text
-) -> list:     # spans from top to bottom
-    "All spans of a page."
-    valid = (line for line in page['lines'] if not line.get('struck'))
-    spans = sorted((s for line in valid for s in _line_spans(line, page)), key=lambda s: s['x0'])
-    out = []
-    for s in spans:
-        left = next((t for t in out if _is_continued(t, s)), None)
-        if left is None: out.append(s)
-        else: _append(left, s)
-    return sorted(out, key=lambda s: (s['cy'], s['x0']))
 
 # %% ../../nbs/text/03_layout.ipynb #f6452341
 def typed_page(
@@ -128,6 +99,32 @@ def typed_page(
             x0, x1, y0 = m.start() * char, m.end() * char, i * line
             lines.append(make_line(m[0], [(x0, y0), (x1, y0), (x1, y0 + height), (x0, y0 + height)], 1.0, size))
     return PageText(size=list(size), skew=0.0, lines=lines, source='text', turned=0)
+
+# %% ../../nbs/text/03_layout.ipynb #bdb414dd
+def _is_continued(a: Span, b: Span) -> bool:
+    "Is `b` the rest of a line whose first part is `a`?"
+    return (abs(a['cy'] - b['cy']) < 0.35 * min(a['h'], b['h'])
+            and -0.3 * a['h'] < b['x0'] - a['x1'] < 0.45 * min(a['h'], b['h'])
+            and 0.65 < a['h'] / b['h'] < 1.5)
+
+def _extend_span(left: Span, s: Span):
+    "Put span `s` at the end of the span `left`"
+    words = left['words'] + s['words'] if left['words'] and s['words'] else []
+    left.update(text=f"{left['text']} {s['text']}", x1=s['x1'], words=words,
+                bbox=(*left['bbox'][:2], s['bbox'][2], left['bbox'][3]))
+
+def page_spans(
+    page: PageText # a page of text
+) -> list:     # spans from top to bottom
+    "All spans of a page."
+    valid = (line for line in page['lines'] if not line.get('struck'))
+    spans = sorted((s for line in valid for s in _split_line(line, page)), key=lambda s: s['x0'])
+    out = []
+    for s in spans:
+        left = next((t for t in out if _is_continued(t, s)), None)
+        if left is None: out.append(s)
+        else: _extend_span(left, s)
+    return sorted(out, key=lambda s: (s['cy'], s['x0']))
 
 # %% ../../nbs/text/03_layout.ipynb #2c157fa8
 def page_rows(
@@ -164,7 +161,7 @@ def aligned(
 BULLET = re.compile(r'^\s*(?:[•●▪■◦‣∙*·►➢✓–—-]|\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(?[a-zA-Z][.)])\s+')
 _LABELLED = re.compile(r'[^\W\d_][^:.,;]{0,30}:\s+\S')   # a line that begins with a label is no continuation
 
-def _continues(s: Span, t: Span) -> bool:
+def _may_continue(s: Span, t: Span) -> bool:
     "May span `t` be the next line of a paragraph that ends in `s`?"
     shifted = abs(s['x0'] - t['x0']) > 0.5 * s['h'] and not BULLET.match(s['text'])
     if shifted and not t['text'][:1].islower() and not s['text'].endswith(','): return False
@@ -172,7 +169,6 @@ def _continues(s: Span, t: Span) -> bool:
     left = abs(s['x0'] - t['x0']) < 1.6 * s['h'] and 0.72 < t['h'] / s['h'] < 1.4
     return near and left and not BULLET.match(t['text']) and not _LABELLED.match(t['text'])
 
-# %% ../../nbs/text/03_layout.ipynb #aa331c61
 _OPEN = re.compile(r'(?<=\s)(?:is|are|was|were|be|the|an?|of|in|on|at|by|for|with|from|to|and|or|as|than|which|who|'
                    r'der|die|das|den|dem|des|eine?[mnrs]?|ist|sind|war|waren|von|im|am|mit|und|oder|für|zu[mr]?|'
                    r'les?|la|des?|du|une?|est|sont|et|ou|dans|par|pour|avec|sur|aux?)$')   # what ends no sentence
@@ -187,7 +183,7 @@ def _chain_lines(spans: list[Span]) -> list[list[Span]]:
     "Spans that may follow one another as lines"
     chains = list[list[Span]]()
     for t in spans:
-        s = next((c for c in reversed(chains) if _continues(c[-1], t)), None)
+        s = next((c for c in reversed(chains) if _may_continue(c[-1], t)), None)
         if s is None: chains.append([t])
         else: s.append(t)
     return chains
@@ -211,7 +207,6 @@ def prose(
     "The spans that are running text beyond doubt."
     return [c for c in _chain_lines(spans) if _is_prose([s['text'] for s in c])]
 
-# %% ../../nbs/text/03_layout.ipynb #d4572b8c
 _CUT = re.compile(r'[^\W_]-$')   # a word that goes on in the next line
 
 def _split_full(chain: list) -> list:
@@ -249,7 +244,6 @@ _ABBREV = {'no', 'nr', 'dr', 'mr', 'mrs', 'ms', 'prof', 'st', 'str', 'inc', 'ltd
 _FIRMS = {'inc', 'ltd', 'co', 'corp', 'al', 'p.a'}   # which may end a sentence, too
 _FRESH = re.compile(r'(?:The|This|These|Its?|He|She|We|They|An?|All|In|On|Der|Die|Das|Les?|La)\b')
 
-# %% ../../nbs/text/03_layout.ipynb #3f4e0637
 def split_sentences(
     text: str # running text
 ) -> list:    # (start, end) of each sentence
@@ -269,7 +263,6 @@ _NUMBERED = re.compile(r'^§\s?\d+|'
                        r'^(?:(?:section|article|chapter|part|annex|appendix|clause|table|figure|schedule|item)\s+)?'
                        r'(?:\d+(?:\.\d+)*|[A-Z]|[IVX]+)[.):]?\s+[A-Z]', re.I)
 
-# %% ../../nbs/text/03_layout.ipynb #7489b924
 def page_headings(
     rows: list[list[Span]] # rows of a page
 ) -> list:     # spans that are headings, from top to bottom
@@ -351,7 +344,7 @@ def _mark_word(line: TextLine, at: int, mark: str, box: list[float]) -> TextLine
     left, top, right, bottom = line['bbox']
     return {**line, 'text': ' '.join(words), 'words': edges, 'bbox': [min(left, box[0]), top, right, bottom]}
 
-def _label_at(line: TextLine, box: list[float]) -> Optional[int]:
+def _find_label(line: TextLine, box: list[float]) -> Optional[int]:
     "Which word of a line is the first right of a box, close by; None where there is none"
     room, middle = 1.5 * (box[2] - box[0]), (box[0] + box[2]) / 2
     if not line['bbox'][1] < (box[1] + box[3]) / 2 < line['bbox'][3]: return None
@@ -367,7 +360,8 @@ def with_marks(
     for place, ticked in boxes:
         if ticked is None: continue
         mark, box = TICKED if ticked else EMPTY, [round(min(1., max(0., v)), 4) for v in place]
-        near = [(out[i]['words'][at][0], i, at) for i in range(len(out)) if (at := _label_at(out[i], box)) is not None]
+        near = [(line['words'][at][0], i, at) for i, line in enumerate(out)
+                if (at := _find_label(line, box)) is not None]
         if near:
             _, i, at = min(near)
             out[i] = _mark_word(out[i], at, mark, box)

@@ -25,8 +25,8 @@ from ..utils.isolation import stop_jobs
 from ..pages import Page, PageError, Pages, as_picture, open_image, page_of
 
 # %% auto #0
-__all__ = ['VERSION', 'MOST_LETTERS', 'Way', 'NO_TRANSCRIBER', 'Readable', 'Progress', 'page_key', 'TextExtractor', 'Drawable',
-           'opened_image', 'reading_told', 'skimming']
+__all__ = ['VERSION', 'MOST_LETTERS', 'Way', 'NO_TRANSCRIBER', 'Readable', 'Progress', 'page_key', 'Drawable', 'opened_image',
+           'reading_told', 'skimming', 'TextExtractor']
 
 # %% ../../nbs/text/01_ocr.ipynb #b21f1f94
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _blank_solids(
 # %% ../../nbs/text/01_ocr.ipynb #1a4d6b6e
 _DOUBT = 0.95   # a line of a lower score is read again by the whole model
 
-def _is_read_twice(
+def _reread_doubtful(
     small,    # pictures of lines -> what the model in whole numbers reads
     whole     # the same for the whole model
 ):            # the same, with lines that are in doubt by the whole model
@@ -104,13 +104,13 @@ def _make_engine(
     engine = RapidOCR(params={**params, **small})
     finder = RapidOCR(params={**params, 'EngineConfig.onnxruntime.enable_cpu_mem_arena': False})
     engine.detect_and_crop = finder.detect_and_crop
-    if quick: engine.recognize_txt = _is_read_twice(engine.recognize_txt, finder.recognize_txt)
+    if quick: engine.recognize_txt = _reread_doubtful(engine.recognize_txt, finder.recognize_txt)
     return engine
 
 # %% ../../nbs/text/01_ocr.ipynb #88c15a3d
 _ENGINES, _MAKING = {}, threading.Lock()
 
-def _shared_engine(threads: int, max_side: int):
+def _get_engine(threads: int, max_side: int):
     "The engine of these settings, made once in a process"
     with _MAKING:
         if (threads, max_side) not in _ENGINES: _ENGINES[threads, max_side] = _make_engine(threads, max_side)
@@ -120,7 +120,7 @@ def _shared_engine(threads: int, max_side: int):
 _STANDS = 1.5      # a box that is so many times higher than wide is a line that stands; the engine lays it down
 _SURE = 0.8        # below this mean score, lines may be upside down
 
-def _share_standing(boxes) -> float:
+def _measure_standing(boxes) -> float:
     "Share of the lines that stand, by length, among those of clear shape"
     import numpy as np
     wide = np.linalg.norm(boxes[:, 1] - boxes[:, 0], axis=1)
@@ -128,13 +128,13 @@ def _share_standing(boxes) -> float:
     stands, lies = high[high >= _STANDS * wide].sum(), wide[wide >= _STANDS * high].sum()
     return float(stands / max(1.0, stands + lies))
 
-def _mean_score(lines) -> float:
+def _average_score(lines) -> float:
     "Mean certainty of lines, by length"
     weights = [len(t) for t in lines.txts]
     return sum(w * s for w, s in zip(weights, lines.scores, strict=True)) / max(1, sum(weights))
 
 # %% ../../nbs/text/01_ocr.ipynb #e4f8e976
-def _both_ways(
+def _score_both_ways(
     engine,         # an OCR engine
     crops: list,    # pictures of lines
     most: int = 6   # lines that are looked at
@@ -143,38 +143,24 @@ def _both_ways(
     longest = sorted(crops, key=lambda c: -c.shape[1] / c.shape[0])[:most]
     parts = [c[:, :8 * c.shape[0]] for c in longest]
     upside = [p[::-1, ::-1] for p in parts]
-    return _mean_score(engine.recognize_txt(parts)), _mean_score(engine.recognize_txt(upside))
+    return _average_score(engine.recognize_txt(parts)), _average_score(engine.recognize_txt(upside))
 
 # %% ../../nbs/text/01_ocr.ipynb #4b9c2ea9
-def _turn_of_standing(engine, boxes, crops: list) -> Turn:
+def _detect_side_turn(engine, boxes, crops: list) -> Turn:
     "Degrees clockwise that lay the lines of a page down, 0 where they lie"
-    if len(crops) < 3 or _share_standing(boxes) < 0.6: return 0
-    laid, other = _both_ways(engine, crops)
+    if len(crops) < 3 or _measure_standing(boxes) < 0.6: return 0
+    laid, other = _score_both_ways(engine, crops)
     if max(laid, other) < 0.6: return 0
     return 270 if laid >= other else 90
 
-def _turn_of_unread(engine, lines, crops: list) -> Turn:
+def _detect_upside_down(engine, lines, crops: list) -> Turn:
     "180 where lines that could hardly be read are clear upside down, 0 otherwise"
-    if len(crops) < 3 or _mean_score(lines) >= _SURE: return 0
-    as_is, other = _both_ways(engine, crops)
+    if len(crops) < 3 or _average_score(lines) >= _SURE: return 0
+    as_is, other = _score_both_ways(engine, crops)
     return 180 if other > as_is + 0.1 else 0
 
-# %% ../../nbs/text/01_ocr.ipynb #0032e7ee
-def _pieces(words: list) -> list:
-    "(text, left, right) of the pieces that the engine placed on a line"
-    return [(t, min(p[0] for p in b), max(p[0] for p in b)) for t, _, b in words if b is not None]
-
-def _print_page(found, size: tuple[int, int], turned: Turn = 0) -> PageText:
-    "A page from what the engine found on it, if anything"
-    page = PageText(size=list(size), skew=0.0, lines=[], source='ocr', turned=turned)
-    if found is None or found.txts is None: return page
-    quads = [[tuple(map(float, p)) for p in q] for q in found.boxes]
-    pieces = [_pieces(ws) for ws in found.word_results] if len(found.word_results) == len(quads) else [()] * len(quads)
-    lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces, strict=True)]
-    return {**page, 'skew': page_skew(quads, size), 'lines': [l for l in lines if l['text']]}
-
 # %% ../../nbs/text/01_ocr.ipynb #d0b70051
-def _glyphs(
+def _find_glyphs(
     crop # picture of a line
 ):       # (n, 4) boxes of its signs in pixels, from left to right
     "The pieces into which the strokes of a line fall; what lies above another is one piece with it."
@@ -210,14 +196,14 @@ def _read_word(
         return word[:end] + ''.join(RAISED[c] for c in marks)
     return word
 
-def _small_signs(
+def _correct_small_signs(
     text: str, # what was read of a line
     crop       # its picture
 ) -> str:      # of the same length
     "A line whose numbers are as their strokes say."
     import numpy as np
     if not re.search(r'[\d%][\da-h(]|\d\.\d', text): return text
-    words, signs = [*re.finditer(r'\S+', text)], _glyphs(crop)
+    words, signs = [*re.finditer(r'\S+', text)], _find_glyphs(crop)
     gaps = np.sort(np.argsort(signs[:-1, 2] - signs[1:, 0])[:len(words) - 1]) + 1   # the widest
     for word, group in zip(words, np.split(signs, gaps)):
         if len(group) != len(word[0]) or not re.search(r'\d', word[0]): continue
@@ -237,7 +223,7 @@ def _reduce(
     by = -(-max(image.size) // (_LARGE * max_side))
     return image.convert('RGB').reduce(by) if by > 1 else image.convert('RGB')
 
-def _widen_words(
+def _widen_narrow(
     bgr # a page as an array
 ):      # the page, or a copy with a margin on its right
     "A page that is high and narrow with a margin of the colour of its paper."
@@ -259,19 +245,34 @@ def _squeeze(
     h, w = crop.shape[:2]
     return crop if w <= _LONGEST * h else cv2.resize(crop, (_LONGEST * h, h))
 
-def _letters(
+def _count_letters(
     crops: list # pictures of lines
 ) -> int:
     "About how many letters lines hold."
     return round(sum(48 * c.shape[1] / c.shape[0] for c in crops) / _LETTER)
 
-def _is_readable(
+def _check_readable(
     crops: list # pictures of lines
 ) -> list:
     "Lines of which none is far wider than high; raises `_TooMuch` for more page text than is read."
     crops = [_squeeze(c) for c in crops]
-    if (n := _letters(crops)) <= MOST_LETTERS: return crops
+    if (n := _count_letters(crops)) <= MOST_LETTERS: return crops
     raise _TooMuch(f'it has about {n:,} letters in small print, and OCR reads {MOST_LETTERS:,} of a page at most')
+
+# %% ../../nbs/text/01_ocr.ipynb #0032e7ee
+def _read_pieces(words: list) -> list:
+    "(text, left, right) of the pieces that the engine placed on a line"
+    return [(t, min(p[0] for p in b), max(p[0] for p in b)) for t, _, b in words if b is not None]
+
+def _build_page(found, size: tuple[int, int], turned: Turn = 0) -> PageText:
+    "A page from what the engine found on it, if anything"
+    page = PageText(size=list(size), skew=0.0, lines=[], source='ocr', turned=turned)
+    if found is None or found.txts is None: return page
+    quads = [[tuple(map(float, p)) for p in q] for q in found.boxes]
+    is_placed = len(found.word_results) == len(quads)
+    pieces = [_read_pieces(ws) for ws in found.word_results] if is_placed else [()] * len(quads)
+    lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces, strict=True)]
+    return {**page, 'skew': page_skew(quads, size), 'lines': [l for l in lines if l['text']]}
 
 # %% ../../nbs/text/01_ocr.ipynb #794bc741
 def _find_lines(
@@ -283,17 +284,34 @@ def _find_lines(
     from rapidocr.ch_ppocr_cls import TextClsOutput
     from rapidocr.main import RapidOCRError
     from rapidocr.utils.process_img import ResizeImgError
-    bgr = _widen_words(bgr)
+    bgr = _widen_narrow(bgr)
     try:
         img, record = engine.preprocess_img(bgr)
         crops, boxes = engine.detect_and_crop(img, record)
-        crops = _is_readable(crops)
+        crops = _check_readable(crops)
     except (RapidOCRError, ResizeImgError): return None, 0   # it holds no line, or is too narrow for one
-    if turn and (turned := _turn_of_standing(engine, boxes.boxes, crops)): return None, turned
+    if turn and (turned := _detect_side_turn(engine, boxes.boxes, crops)): return None, turned
     lines = engine.recognize_txt(crops)
-    lines.txts = tuple(_small_signs(t, c) for t, c in zip(lines.txts or (), crops, strict=True))
-    if turn and (turned := _turn_of_unread(engine, lines, crops)): return None, turned
+    lines.txts = tuple(_correct_small_signs(t, c) for t, c in zip(lines.txts or (), crops, strict=True))
+    if turn and (turned := _detect_upside_down(engine, lines, crops)): return None, turned
     return engine.build_final_output(bgr, boxes, TextClsOutput(), lines, crops, record), 0
+
+# %% ../../nbs/text/01_ocr.ipynb #63c8282c
+def _move_lines(
+    page: PageText,        # page text of a part
+    at: tuple[int, int],    # its left and top edge in the whole, in pixels
+    size: tuple[int, int]   # width and height of the whole, in pixels
+) -> PageText:             # page text of the whole
+    "Print of a part in units of the whole."
+    (pw, ph), (w, h), (left, top) = page['size'], size, at
+    across, down = lambda v: round((left + v * pw) / w, 4), lambda v: round((top + v * ph) / h, 4)
+    along = down if page['turned'] in (90, 270) else across
+    def line(l: TextLine) -> TextLine:
+        x0, y0, x1, y1 = l['bbox']
+        return {**l, 'bbox': [across(x0), down(y0), across(x1), down(y1)],
+                'words': [[along(a), along(b)] for a, b in l['words']]}
+    skew = round(page['skew'] * ph / pw * w / h, 4)
+    return {**page, 'size': [w, h], 'skew': skew, 'lines': [line(l) for l in page['lines']]}
 
 # %% ../../nbs/text/01_ocr.ipynb #0064c8f4
 def _read_upright(
@@ -304,14 +322,14 @@ def _read_upright(
     import numpy as np
     bgr = np.ascontiguousarray(_blank_solids(np.asarray(image))[:, :, ::-1])
     found, turned = _find_lines(engine, bgr, True)
-    if not turned: return _print_page(found, image.size)
+    if not turned: return _build_page(found, image.size)
     bgr = np.ascontiguousarray(np.rot90(bgr, -turned // 90))
     found, _ = _find_lines(engine, bgr, False)
-    return as_drawn(_print_page(found, bgr.shape[1::-1], turned))
+    return as_drawn(_build_page(found, bgr.shape[1::-1], turned))
 
 _FEW = 4   # lines that stand by chance
 
-def _with_standing(engine, image: 'Image', page: PageText) -> PageText:
+def _add_standing(engine, image: 'Image', page: PageText) -> PageText:
     "A page with what stands sideways on it, as a table may, read again by itself; raises `_TooMuch`"
     w, h = image.size
     wide, high = (lambda l: (l['bbox'][2] - l['bbox'][0]) * w), (lambda l: (l['bbox'][3] - l['bbox'][1]) * h)
@@ -330,16 +348,16 @@ def _with_standing(engine, image: 'Image', page: PageText) -> PageText:
         lines.append(l)
     return {**page, 'lines': lines}
 
-def _ocr_page(
+def _read_page(
     engine, # an OCR engine, see `_make_engine`
     image   # a PIL image
 ) -> PageText: # a page of text
     "Read one page, unless there is too much on it."
-    if min(image.size) < 8: return _print_page(None, image.size)
+    if min(image.size) < 8: return _build_page(None, image.size)
     try:
         page = _read_upright(engine, reduced := _reduce(image, engine.max_side_len))
-        page = _with_standing(engine, reduced, page)
-    except _TooMuch as e: return {**_print_page(None, image.size), 'unread': str(e)}
+        page = _add_standing(engine, reduced, page)
+    except _TooMuch as e: return {**_build_page(None, image.size), 'unread': str(e)}
     boxes = [] if page['turned'] else find_boxes(reduced)
     if boxes: page['lines'] = in_order(with_marks(page['lines'], boxes))
     page['size'] = list(image.size)
@@ -356,135 +374,6 @@ def _check_way(way: Way, model: bool) -> Way:
     if way == 'model' and not model: raise ValueError(NO_TRANSCRIBER)
     return way
 
-# %% ../../nbs/text/01_ocr.ipynb #1ff262f1
-class TextExtractor:
-    "Reads pages, each distinct one once: a PDF's own text where it is what is drawn, the rest by OCR."
-    by_model = False   # can it ask a model? see `Transcriber`
-    def __init__(self,
-        threads: int = 1,                           # threads for one page
-        workers: Optional[int] = None,              # pages read at the same time; None: one a core, two at most
-        max_side: int = 1600,                       # longest side in pixels at which a page is read
-        cache: Union[str, Path, bool, None] = True, # keeps what was read; True: the user's cache; None: memory only
-        text_source: Way = 'auto'                   # where page text comes from
-    ):
-        if threads < 1 or max_side < 32: raise ValueError('threads must be at least 1 and max_side at least 32')
-        self.threads, self.max_side = threads, max_side
-        self.text_source: Way = _check_way(text_source, self.by_model)
-        self.workers = workers or min(2, os.cpu_count() or 1)
-        self.pages, self._lock, self._clock = PageCache(cache), threading.Lock(), threading.local()
-        self.counts, self._reading = Counter[str](), WeakValueDictionary[str, threading.Lock]()
-        self._known = WeakKeyDictionary[object, Known]()
-
-    @property
-    def seconds(self) -> float:
-        "How long this thread has waited for pages to be read."
-        return getattr(self._clock, 'seconds', 0.)
-
-    def __repr__(self):
-        return f'TextExtractor(threads={self.threads}, workers={self.workers}, max_side={self.max_side})'
-
-    def _engine(self):
-        "The engine of this reader's settings"
-        return _shared_engine(self.threads, self.max_side)
-
-    def _pool(self):
-        "Threads that stay"
-        with self._lock:
-            if not hasattr(self, '_threads'): self._threads = ThreadPoolExecutor(self.workers, 'ocr')
-            return self._threads
-
-    def _lock_of(self, key: str) -> threading.Lock:
-        "The lock under which the image of `key` is read"
-        with self._lock: return self._reading.setdefault(key, threading.Lock())
-
-    def _count(self, way: Literal['text', 'ocr', 'model', 'cache', 'part']):
-        "Count a page by where its page text came from; `part`: a part of one was read"
-        with self._lock: self.counts[way] += 1
-
-    def _once(self, image: 'Image', whole: bool = True) -> PageText:
-        "The page text of `image`, from the caches or read now"
-        key = page_key(image, VERSION, self.max_side)
-        with self._lock_of(key):
-            page = self.pages.get(key)
-            self._count('part' if not whole else 'cache' if page else 'ocr')
-            return page or self.pages.put(key, _ocr_page(self._engine(), image))
-
-    def ocr(self,
-        image: 'Image',            # a PIL image
-        box: Optional[Box] = None  # the part to read, 0-1; None: all of it
-    ) -> PageText:                # its page text; boxes speak of the whole image
-        "Read one image, or a part of it, whatever `text_source` says; what was read before costs nothing."
-        if box is None: return self._once(image)
-        (w, h), (x0, y0, x1, y1) = image.size, box
-        part = math.floor(x0 * w), math.floor(y0 * h), math.ceil(x1 * w), math.ceil(y1 * h)
-        return _move_lines(self._once(image.crop(part), whole=False), part[:2], image.size)
-
-    def line(self,
-        image: 'Image' # a line of text, upright
-    ) -> str:          # '' if there is none
-        "Read a picture of one line."
-        import numpy as np
-        if min(image.size) < 4: return ''
-        from rapidocr.main import RapidOCRError
-        try: found = self._engine().recognize_txt([_squeeze(np.asarray(image.convert('RGB'))[:, :, ::-1])])
-        except RapidOCRError: return ''   # nothing was read
-        return ' '.join(found.txts)
-
-    def _layer(self, page: Page, way: Way, image: Optional['Image'], skim: bool = False) -> PageText:
-        "The text of a PDF's page by its text layer, kept with the document"
-        with self._lock: known = self._known.setdefault(page.document.document, Known())
-        key = page.number, way, skim
-        if (printed := known.get((page.number, way, False)) or known.get(key)) is not None: return printed
-        printed = read_layer(page, known.memory, self.ocr, self.line, way == 'text', image, skim)
-        if printed['source'] != 'ocr': self._count('text')
-        return known.put(key, printed)
-
-    def _read(self, item: Readable, way: Way, skim: bool = False) -> PageText:
-        "The text of one page"
-        item = as_picture(item)
-        page = item if isinstance(item, Page) else page_of(item)
-        image = cast('Image', item) if hasattr(item, 'tobytes') else None
-        if way != 'ocr' and page is not None and page.kind == 'PDF':
-            try: return self._layer(page, way, image, skim)
-            except PageError:   # perhaps it can be drawn
-                if way == 'text' and image is None: raise
-        if way != 'text': return self.ocr(opened_image(item))
-        size = list(opened_image(item).size)
-        return PageText(size=size, skew=0.0, lines=[], source='text', turned=0, why='no page of a PDF')
-
-    def at_hand(self,
-        item: Readable         # an image, a path, or a handle that can `draw()`
-    ) -> Optional[PageText]:  # None where OCR would have to read it
-        "The text of a page, if nothing has to be read for it; raises `PageError` for one that is not opened."
-        item = as_picture(item)
-        page = item if isinstance(item, Page) else page_of(item)
-        if self.text_source != 'ocr' and page is not None and page.kind == 'PDF':
-            with self._lock: known = self._known.get(page.document.document)
-            read = known.get((page.number, self.text_source, False)) if known else None
-            return read or self._layer(page, 'text', None)
-        if not len(self.pages) and not self.pages.files: return None
-        return self.pages.get(page_key(opened_image(item), VERSION, self.max_side))
-
-    def read(self,
-        items: Iterable[Readable],   # images, paths, or handles that can `draw()`; of `Pages` none is drawn in vain
-        text_source: Optional[Way] = None  # where page text comes from; None: as the reader was made
-    ) -> list[PageText]:            # pages of text, in order
-        "Read pages; those seen before cost nothing. Raises ValueError for an unknown `text_source`."
-        items, way = items.infos if isinstance(items, Pages) else list(items), text_source or self.text_source
-        _check_way(way, self.by_model)
-        start = time.perf_counter()
-        try: return self._read_all(items, way)
-        finally: self._clock.seconds = self.seconds + time.perf_counter() - start
-
-    def _read_all(self, items: Sequence[Readable], way: Way) -> list[PageText]:
-        "Read pages side by side"
-        read = partial(self._read, skim=True) if _SKIMS.get() and way == 'auto' else self._read
-        if len(items) < 2: return list(_tell_progress((read(item, way) for item in items), len(items)))
-        try: return list(_tell_progress(self._pool().map(read, items, repeat(way)), len(items)))
-        except KeyboardInterrupt:
-            stop_jobs()   # or the threads would go on with their pages
-            raise
-
 # %% ../../nbs/text/01_ocr.ipynb #97c0aef4
 class Drawable(Protocol):
     "A page that is drawn when it is looked at."
@@ -499,23 +388,6 @@ def opened_image(item: Readable) -> 'Image':
     if isinstance(item, (str, Path)): return open_image(item)
     if not hasattr(item, 'draw'): raise PageError(f'a page is a picture, a path or a handle, not {item!r:.60}')
     return item.draw()
-
-# %% ../../nbs/text/01_ocr.ipynb #63c8282c
-def _move_lines(
-    page: PageText,        # page text of a part
-    at: tuple[int, int],    # its left and top edge in the whole, in pixels
-    size: tuple[int, int]   # width and height of the whole, in pixels
-) -> PageText:             # page text of the whole
-    "Print of a part in units of the whole."
-    (pw, ph), (w, h), (left, top) = page['size'], size, at
-    across, down = lambda v: round((left + v * pw) / w, 4), lambda v: round((top + v * ph) / h, 4)
-    along = down if page['turned'] in (90, 270) else across
-    def line(l: TextLine) -> TextLine:
-        x0, y0, x1, y1 = l['bbox']
-        return {**l, 'bbox': [across(x0), down(y0), across(x1), down(y1)],
-                'words': [[along(a), along(b)] for a, b in l['words']]}
-    skew = round(page['skew'] * ph / pw * w / h, 4)
-    return {**page, 'size': [w, h], 'skew': skew, 'lines': [line(l) for l in page['lines']]}
 
 # %% ../../nbs/text/01_ocr.ipynb #201de4ff
 Progress = Callable[[int, int], object]   # pages read, pages to read
@@ -549,3 +421,132 @@ def skimming(
     token = _SKIMS.set(skims)
     try: yield
     finally: _SKIMS.reset(token)
+
+# %% ../../nbs/text/01_ocr.ipynb #1ff262f1
+class TextExtractor:
+    "Reads pages, each distinct one once: a PDF's own text where it is what is drawn, the rest by OCR."
+    by_model = False   # can it ask a model? see `Transcriber`
+    def __init__(self,
+        threads: int = 1,                           # threads for one page
+        workers: Optional[int] = None,              # pages read at the same time; None: one a core, two at most
+        max_side: int = 1600,                       # longest side in pixels at which a page is read
+        cache: Union[str, Path, bool, None] = True, # keeps what was read; True: the user's cache; None: memory only
+        text_source: Way = 'auto'                   # where page text comes from
+    ):
+        if threads < 1 or max_side < 32: raise ValueError('threads must be at least 1 and max_side at least 32')
+        self.threads, self.max_side = threads, max_side
+        self.text_source: Way = _check_way(text_source, self.by_model)
+        self.workers = workers or min(2, os.cpu_count() or 1)
+        self.pages, self._lock, self._clock = PageCache(cache), threading.Lock(), threading.local()
+        self.counts, self._reading = Counter[str](), WeakValueDictionary[str, threading.Lock]()
+        self._known = WeakKeyDictionary[object, Known]()
+
+    @property
+    def seconds(self) -> float:
+        "How long this thread has waited for pages to be read."
+        return getattr(self._clock, 'seconds', 0.)
+
+    def __repr__(self):
+        return f'TextExtractor(threads={self.threads}, workers={self.workers}, max_side={self.max_side})'
+
+    def _engine(self):
+        "The engine of this reader's settings"
+        return _get_engine(self.threads, self.max_side)
+
+    def _open_pool(self):
+        "Threads that stay"
+        with self._lock:
+            if not hasattr(self, '_threads'): self._threads = ThreadPoolExecutor(self.workers, 'ocr')
+            return self._threads
+
+    def _lock_of(self, key: str) -> threading.Lock:
+        "The lock under which the image of `key` is read"
+        with self._lock: return self._reading.setdefault(key, threading.Lock())
+
+    def _count(self, way: Literal['text', 'ocr', 'model', 'cache', 'part']):
+        "Count a page by where its page text came from; `part`: a part of one was read"
+        with self._lock: self.counts[way] += 1
+
+    def _read_once(self, image: 'Image', whole: bool = True) -> PageText:
+        "The page text of `image`, from the caches or read now"
+        key = page_key(image, VERSION, self.max_side)
+        with self._lock_of(key):
+            page = self.pages.get(key)
+            self._count('part' if not whole else 'cache' if page else 'ocr')
+            return page or self.pages.put(key, _read_page(self._engine(), image))
+
+    def ocr(self,
+        image: 'Image',            # a PIL image
+        box: Optional[Box] = None  # the part to read, 0-1; None: all of it
+    ) -> PageText:                # its page text; boxes speak of the whole image
+        "Read one image, or a part of it, whatever `text_source` says; what was read before costs nothing."
+        if box is None: return self._read_once(image)
+        (w, h), (x0, y0, x1, y1) = image.size, box
+        part = math.floor(x0 * w), math.floor(y0 * h), math.ceil(x1 * w), math.ceil(y1 * h)
+        return _move_lines(self._read_once(image.crop(part), whole=False), part[:2], image.size)
+
+    def line(self,
+        image: 'Image' # a line of text, upright
+    ) -> str:          # '' if there is none
+        "Read a picture of one line."
+        import numpy as np
+        if min(image.size) < 4: return ''
+        from rapidocr.main import RapidOCRError
+        try: found = self._engine().recognize_txt([_squeeze(np.asarray(image.convert('RGB'))[:, :, ::-1])])
+        except RapidOCRError: return ''   # nothing was read
+        return ' '.join(found.txts)
+
+    def _read_layer(self, page: Page, way: Way, image: Optional['Image'], skim: bool = False) -> PageText:
+        "The text of a PDF's page by its text layer, kept with the document"
+        with self._lock: known = self._known.setdefault(page.document.document, Known())
+        key = page.number, way, skim
+        if (printed := known.get((page.number, way, False)) or known.get(key)) is not None: return printed
+        printed = read_layer(page, known.memory, self.ocr, self.line, way == 'text', image, skim)
+        if printed['source'] != 'ocr': self._count('text')
+        return known.put(key, printed)
+
+    def _read(self, item: Readable, way: Way, skim: bool = False) -> PageText:
+        "The text of one page"
+        item = as_picture(item)
+        page = item if isinstance(item, Page) else page_of(item)
+        image = cast('Image', item) if hasattr(item, 'tobytes') else None
+        if way != 'ocr' and page is not None and page.kind == 'PDF':
+            try: return self._read_layer(page, way, image, skim)
+            except PageError:   # perhaps it can be drawn
+                if way == 'text' and image is None: raise
+        if way != 'text': return self.ocr(opened_image(item))
+        size = list(opened_image(item).size)
+        return PageText(size=size, skew=0.0, lines=[], source='text', turned=0, why='no page of a PDF')
+
+    def at_hand(self,
+        item: Readable         # an image, a path, or a handle that can `draw()`
+    ) -> Optional[PageText]:  # None where OCR would have to read it
+        "The text of a page, if nothing has to be read for it; raises `PageError` for one that is not opened."
+        item = as_picture(item)
+        page = item if isinstance(item, Page) else page_of(item)
+        if self.text_source != 'ocr' and page is not None and page.kind == 'PDF':
+            with self._lock: known = self._known.get(page.document.document)
+            read = known.get((page.number, self.text_source, False)) if known else None
+            return read or self._read_layer(page, 'text', None)
+        if not len(self.pages) and not self.pages.files: return None
+        return self.pages.get(page_key(opened_image(item), VERSION, self.max_side))
+
+    def read(self,
+        items: Iterable[Readable],   # images, paths, or handles that can `draw()`; of `Pages` none is drawn in vain
+        text_source: Optional[Way] = None  # where page text comes from; None: as the reader was made
+    ) -> list[PageText]:            # pages of text, in order
+        "Read pages; those seen before cost nothing. Raises ValueError for an unknown `text_source`."
+        items, way = items.infos if isinstance(items, Pages) else list(items), text_source or self.text_source
+        _check_way(way, self.by_model)
+        start = time.perf_counter()
+        try: return self._read_all(items, way)
+        finally: self._clock.seconds = self.seconds + time.perf_counter() - start
+
+    def _read_all(self, items: Sequence[Readable], way: Way) -> list[PageText]:
+        "Read pages side by side"
+        read = partial(self._read, skim=True) if _SKIMS.get() and way == 'auto' else self._read
+        if len(items) < 2: return list(_tell_progress((read(item, way) for item in items), len(items)))
+        try: return list(_tell_progress(self._open_pool().map(read, items, repeat(way)), len(items)))
+        except KeyboardInterrupt:
+            stop_jobs()   # or the threads would go on with their pages
+            raise

@@ -63,7 +63,7 @@ def page_matrix(
 
 _FAR = 1e6   # points; no page reaches so far
 
-def _drawn_boxes(
+def _map_boxes(
     corners: 'np.ndarray', # (n, 4): two opposite corners x, y, x, y in the page's space
     matrix: Matrix         # see `page_matrix`
 ) -> 'np.ndarray':         # (n, 4): left, top, right, bottom in points
@@ -100,7 +100,7 @@ def _is_unknown(codes):
     private = (codes >= 0xE000) & (codes <= 0xF8FF) | (codes >= 0xF0000) | (codes == 0xFFFD)
     return private | (codes < 32) & ~np.isin(codes, (2, 9, 10, 13))
 
-def _directions(angles: Iterable[float], matrix: Matrix):
+def _read_directions(angles: Iterable[float], matrix: Matrix):
     "(quarter turns clockwise, slanted?) of the angles that PDFium gives, clockwise too"
     import numpy as np
     page = math.atan2(matrix[3], matrix[0])
@@ -119,7 +119,7 @@ class RawChars(TypedDict):
     angles: 'array[float]'   # of each object
     matrix: Matrix           # see `page_matrix`
 
-def _ask(text: int, n: int, matrix: Matrix) -> RawChars:
+def _read_chars(text: int, n: int, matrix: Matrix) -> RawChars:
     "What an open text page says of its characters"
     code, box, owner, error, angle = pdfium_calls(
         'FPDFText_GetUnicode', 'FPDFText_GetLooseCharBox', 'FPDFText_GetTextObject', 'FPDFText_HasUnicodeMapError',
@@ -144,7 +144,7 @@ def ask_chars(
     try:
         n = max(0, raw.FPDFText_CountChars(handle)) if handle else 0
         if n > MAX_CHARS: raise TooManyChars(n)
-        return _ask(address(handle), n, page_matrix(leaf))
+        return _read_chars(address(handle), n, page_matrix(leaf))
     finally:
         if handle: raw.FPDFText_ClosePage(handle)
 
@@ -155,16 +155,15 @@ def chars_of(
     import numpy as np
     codes, owners, objects = np.array(said['codes'], np.int64), np.asarray(said['owners']), np.asarray(said['objects'])
     boxes, unknown = np.asarray(said['boxes']).reshape(-1, 4), np.array(said['failed'], bool) | _is_unknown(codes)
-    turns, slanted = _directions(said['angles'], said['matrix'])
-    return _compose_accents(Chars(codes, _drawn_boxes(boxes, said['matrix']), np.searchsorted(objects, owners),
+    turns, slanted = _read_directions(said['angles'], said['matrix'])
+    return _compose_accents(Chars(codes, _map_boxes(boxes, said['matrix']), np.searchsorted(objects, owners),
                            objects.tolist(), turns, slanted, unknown))
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #ff565991
 _MARKS = '\u0301\u0300\u0308\u0302\u0302\u0303\u0303\u0327\u030c\u030a\u0307\u030b\u0304'   # that combine
 _ACCENTS = {ord(a): ord(mark) for a, mark in zip('´`¨ˆ^˜~¸ˇ˚˙˝¯', _MARKS, strict=True)}
 
-# %% ../../nbs/text/20_pdf_objects.ipynb #84bdd8ab
-def _one_place(a, b) -> bool:
+def _is_one_place(a, b) -> bool:
     "Does the middle of box `a` lie within the width of box `b`, and do they share height?"
     return b[0] <= (a[0] + a[2]) / 2 <= b[2] and min(a[3], b[3]) > max(a[1], b[1])
 
@@ -177,7 +176,7 @@ def _compose_accents(
     for i in np.flatnonzero(np.isin(codes[:-1], list(_ACCENTS))):
         letter = {305: 'i', 567: 'j'}.get(int(codes[i + 1]), chr(max(0, int(codes[i + 1]))))
         one = unicodedata.normalize('NFC', letter + chr(_ACCENTS[int(codes[i])]))
-        if letter.isalpha() and len(one) == 1 and _one_place(chars.boxes[i], chars.boxes[i + 1]):
+        if letter.isalpha() and len(one) == 1 and _is_one_place(chars.boxes[i], chars.boxes[i + 1]):
             codes[i + 1], keep[i] = ord(one), False
     if keep.all(): return chars
     return chars._replace(codes=codes[keep], boxes=chars.boxes[keep], owners=chars.owners[keep],
@@ -189,8 +188,7 @@ _TEXT, _PATH, _PICTURE, _FORM = 1, 2, 3, 5   # kinds of objects
 _SQUARE = 5, 30      # points of the sides of a check box
 _THIN = 3            # points that a line is thick at most
 
-# %% ../../nbs/text/20_pdf_objects.ipynb #49b90a07
-def _objects(holder: int, matrix: Matrix, depth: int = 0) -> Iterator[tuple[int, int, Matrix]]:
+def _walk_objects(holder: int, matrix: Matrix, depth: int = 0) -> Iterator[tuple[int, int, Matrix]]:
     "(address, kind, way to the drawn page) of what a page draws, parts of forms in their place"
     kind, parts, part, own = pdfium_calls('FPDFPageObj_GetType', *(
         ('FPDFFormObj_CountObjects', 'FPDFFormObj_GetObject') if depth else
@@ -200,25 +198,25 @@ def _objects(holder: int, matrix: Matrix, depth: int = 0) -> Iterator[tuple[int,
         if kind(obj) != _FORM: yield obj, kind(obj), matrix
         elif depth < 4 and own(obj, ctypes.addressof(values)):
             a, b, c, d, x, y = values
-            yield from _objects(obj, _combine_matrices(matrix, (a, c, x, b, d, y)), depth + 1)
+            yield from _walk_objects(obj, _combine_matrices(matrix, (a, c, x, b, d, y)), depth + 1)
 
 def _combine_matrices(outer: Matrix, inner: Matrix) -> Matrix:
     "The way of what lies in a form"
     (a, c, x, b, d, y), (i, k, u, j, l, v) = outer, inner
     return (a * i + c * j, a * k + c * l, a * u + c * v + x, b * i + d * j, b * k + d * l, b * u + d * v + y)
 
-def _drawn_box(corners: Sequence[float], matrix: Matrix) -> tuple[float, float, float, float]:
+def _map_box(corners: Sequence[float], matrix: Matrix) -> tuple[float, float, float, float]:
     "Where two opposite corners x, y, x, y come to lie on the drawn page, which may turn them"
     (a, c, x, b, d, y), (left, bottom, right, top) = matrix, corners
     (x0, y0), (x1, y1) = ((a * u + c * v + x, b * u + d * v + y) for u, v in ((left, bottom), (right, top)))
     return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
 
-def _object_box(obj: int, matrix: Matrix) -> Optional[tuple[float, float, float, float]]:
+def _find_box(obj: int, matrix: Matrix) -> Optional[tuple[float, float, float, float]]:
     "Where an object is drawn"
     bounds, = pdfium_calls('FPDFPageObj_GetBounds')
     edges = (ctypes.c_float * 4)()
     at = ctypes.addressof(edges)
-    return _drawn_box(list(edges), matrix) if bounds(obj, at, at + 4, at + 8, at + 12) else None
+    return _map_box(list(edges), matrix) if bounds(obj, at, at + 4, at + 8, at + 12) else None
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #9fa2598f
 class RawPictures(TypedDict):
@@ -240,9 +238,9 @@ def ask_pictures(
     found = RawPictures(rows=array('d'), rules=array('d'), texts=array('Q'), places=array('q'), boxes=array('d'),
                         areas=array('d'), squares=array('d'))
     fill, line, width = ctypes.c_int(), ctypes.c_int(), ctypes.c_float()
-    objects = _objects(address(leaf.raw), page_matrix(leaf))
+    objects = _walk_objects(address(leaf.raw), page_matrix(leaf))
     for n, (obj, kind, matrix) in enumerate(islice(objects, MAX_OBJECTS)):
-        box = _object_box(obj, matrix)
+        box = _find_box(obj, matrix)
         if box is None: continue
         if kind == _TEXT:
             found['texts'].append(obj)
@@ -277,7 +275,7 @@ def _is_overlapping(a, b) -> bool:
     letter = min(a[2] - a[0], a[3] - a[1], b[2] - b[0], b[3] - b[1]) / 2
     return min(a[2], b[2]) - max(a[0], b[0]) > letter < min(a[3], b[3]) - max(a[1], b[1])
 
-def _meetings(boxes: list, most: int = 500_000) -> dict[int, list[int]]:
+def _find_overlaps(boxes: list, most: int = 500_000) -> dict[int, list[int]]:
     "Which boxes lie over which others, both ways; `most` pairs are looked at"
     out, order = dict[int, list[int]](), sorted(range(len(boxes)), key=lambda i: boxes[i][1])
     for k, i in enumerate(order):
@@ -297,7 +295,7 @@ def doubtful_texts(
     "Texts that lie over others, or below an area that is drawn later; those at one place come in different turns."
     boxes, places = list(zip(*[iter(said['boxes'])] * 4, strict=True)), said['places']
     areas = [a for a in zip(*[iter(said['areas'])] * 5, strict=True) if len(places) and a[4] > places[0]]
-    meet, last = _meetings(boxes), areas[-1][4] if areas else 0
+    meet, last = _find_overlaps(boxes), areas[-1][4] if areas else 0
     if len(areas) * len(boxes) > pairs: covered = {i for i, place in enumerate(places) if place < last}
     else: covered = {i for a in areas for i, box in enumerate(boxes) if places[i] < a[4] and _is_overlapping(box, a)}
     turn = dict[int, int]()
@@ -320,7 +318,7 @@ def picture_without(
 # %% ../../nbs/text/20_pdf_objects.ipynb #8c3886ea
 _LINK, _POPUP, _FIELD = 2, 16, 20   # kinds of annotations; the first two draw nothing to read
 
-def _annotations(leaf) -> Iterator[Any]:
+def _iter_annotations(leaf) -> Iterator[Any]:
     "The annotations of a page, each open until the next"
     import pypdfium2.raw as raw
     for i in range(min(raw.FPDFPage_GetAnnotCount(leaf.raw), 1000)):
@@ -332,10 +330,9 @@ def _has_drawn_annotations(leaf) -> bool:
     "Does a page have form fields or notes that are drawn?"
     import pypdfium2.raw as raw
     return any(raw.FPDFAnnot_GetSubtype(note) not in (_LINK, _POPUP) and raw.FPDFAnnot_HasKey(note, b'AP')
-               for note in _annotations(leaf))
+               for note in _iter_annotations(leaf))
 
-# %% ../../nbs/text/20_pdf_objects.ipynb #d91c0a03
-def _state_of(note) -> str:
+def _read_state(note) -> str:
     "The state in which a field is drawn: of a check box its value, or Off; '' where it has none"
     import pypdfium2.raw as raw
     text = ctypes.create_string_buffer(256)
@@ -343,20 +340,19 @@ def _state_of(note) -> str:
     size = raw.FPDFAnnot_GetStringValue(note, b'AS', ctypes.cast(text, ctypes.POINTER(raw.FPDF_WCHAR)), 256)
     return text.raw[:max(0, min(size, 256) - 2)].decode('utf-16-le', 'replace')
 
-def _check_boxes(leaf) -> 'array[float]':
+def _find_check_boxes(leaf) -> 'array[float]':
     "(5n,) box in points of the drawn page, and 1 where it is ticked, of each check box and radio button"
     import pypdfium2.raw as raw
     out, rect, matrix = array('d'), raw.FS_RECTF(), page_matrix(leaf)
-    for note in _annotations(leaf):
-        state = _state_of(note)
+    for note in _iter_annotations(leaf):
+        state = _read_state(note)
         if not state or not raw.FPDFAnnot_GetRect(note, rect): continue
         corners = rect.left, rect.bottom, rect.right, rect.top
-        out.extend((*_drawn_box(corners, matrix), state != 'Off'))
+        out.extend((*_map_box(corners, matrix), state != 'Off'))
     return out
 
-# %% ../../nbs/text/20_pdf_objects.ipynb #5532da8d
 @contextmanager
-def _with_fields(
+def _flatten_fields(
     leaf,     # an open page of pypdfium2, under `pdfium_lock`
     index: int # of the page in its file, from 0
 ) -> Iterator[Any]: # an open page
@@ -375,7 +371,7 @@ def _with_fields(
     finally: copy.close()
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #dd8869a1
-def _font_name(font: int) -> str:
+def _read_font_name(font: int) -> str:
     "Name of a font and size of its file"
     import pypdfium2.raw as raw
     handle, name, size = ctypes.cast(font, raw.FPDF_FONT), ctypes.create_string_buffer(128), ctypes.c_size_t()
@@ -383,12 +379,12 @@ def _font_name(font: int) -> str:
     raw.FPDFFont_GetFontData(handle, None, 0, ctypes.byref(size))
     return f"{name.value.decode('utf-8', 'replace')}/{size.value}"
 
-def _font_names(objects: 'array[int]') -> tuple[list[str], 'array[int]']:
+def _read_font_names(objects: 'array[int]') -> tuple[list[str], 'array[int]']:
     "(names of fonts, which of them each text object has)"
     font_of, = pdfium_calls('FPDFTextObj_GetFont')
     fonts = [font_of(obj) if obj else None for obj in objects]
     place = {font: i for i, font in enumerate(dict.fromkeys(fonts))}
-    return [_font_name(font) if font else '' for font in place], array('L', [place[font] for font in fonts])
+    return [_read_font_name(font) if font else '' for font in place], array('L', [place[font] for font in fonts])
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #ac4ef38c
 class Lacking(TypedDict):
@@ -410,29 +406,28 @@ class Scan(TypedDict):
     names: list[str]          # of fonts
     fonts: 'array[int]'       # (objects,) which of `names` each has
 
-def _scan_text(page, found: Scan):
+def _add_text(page, found: Scan):
     "Add the characters of a page whose fields are part of it, and how they are drawn"
     try: found['chars'] = chars = ask_chars(page)
     except TooManyChars as e:
         found['why'] = str(e)
         return
     mode, = pdfium_calls('FPDFTextObj_GetTextRenderMode')
-    found['names'], found['fonts'] = _font_names(chars['objects'])
+    found['names'], found['fonts'] = _read_font_names(chars['objects'])
     found['modes'] = array('l', [mode(obj) if obj else 0 for obj in chars['objects']])
 
-# %% ../../nbs/text/20_pdf_objects.ipynb #5d172741
 def scan(
     leaf,          # an open page of pypdfium2, under `pdfium_lock`
     index: int = 0 # of the page in its file, from 0
 ) -> Scan:
     "What PDFium says of a page."
     grey = small_picture(leaf)
-    with _with_fields(leaf, index) as page:
+    with _flatten_fields(leaf, index) as page:
         said = ask_pictures(page)
         found = Scan(size=leaf.get_size(), grey=grey, whole=grey if page is leaf else small_picture(page), lacking=[],
-                     pictures=said, boxes=_check_boxes(leaf), why='', chars=None, modes=array('l'), names=[],
+                     pictures=said, boxes=_find_check_boxes(leaf), why='', chars=None, modes=array('l'), names=[],
                      fonts=array('L'))
-        _scan_text(page, found)
+        _add_text(page, found)
         if found['chars'] and said['texts']: found['lacking'] = [
             Lacking(grey=picture_without(page, texts), texts=array('Q', texts))
             for texts in (said['texts'], *doubtful_texts(said))]

@@ -22,7 +22,7 @@ if TYPE_CHECKING: import numpy as np
 _TYPED = {2: '-', 0xAD: '-', 0x2010: '-', 0x2011: '-', 0xF0B7: '•'}
 
 @cache
-def _as_typed(
+def _type_char(
     code: int # Unicode
 ) -> str:     # '' for what stands for no letter
     "A character as a reader would type it."
@@ -43,7 +43,7 @@ class Words(NamedTuple):
     spans: 'np.ndarray'   # (n, 2) first and last of its `Chars`
     struck: 'np.ndarray'  # (n,) bool: is it crossed out?
 
-def _as_read(
+def _turn_boxes(
     boxes: 'np.ndarray', # (n, 4)
     turns: 'np.ndarray'  # (n,) quarter turns clockwise
 ) -> 'np.ndarray':       # (n, 4)
@@ -53,7 +53,7 @@ def _as_read(
     sides = (x0, y0, -x1, -y1), (y0, -x1, -y1, x0), (x1, y1, -x0, -y0), (y1, -x0, -y0, x1)
     return np.stack([np.choose(turns, side) for side in sides], 1)
 
-def _right_to_left(
+def _is_right_to_left(
     codes: 'np.ndarray' # Unicode
 ) -> 'np.ndarray':      # which are Hebrew or Arabic
     "Which letters are read from right to left."
@@ -64,22 +64,21 @@ def _right_to_left(
 _SPACES = (9, 10, 13, 32, 0xA0, *range(0x2000, 0x200C), 0x202F, 0x205F, 0x3000)
 WORD_GAP, CELL_GAP = 0.22, 0.9   # gaps that end a word and a line, in heights of the line
 
-def _has_area(chars: Chars):
+def _find_visible(chars: Chars):
     "Which characters have an area"
     import numpy as np
     wide, high = (chars.boxes[:, 2:] - chars.boxes[:, :2]).T
     return np.flatnonzero(~np.isin(chars.codes, _SPACES) & (wide > 0) & (high > 0) & np.isfinite(chars.boxes).all(1))
 
-def _steps(box, codes):
+def _measure_steps(box, codes):
     "(gap, step up or down) between each character and the next, in heights of the taller one"
     import numpy as np
-    high, rtl = box[:, 3] - box[:, 1], _right_to_left(codes)
+    high, rtl = box[:, 3] - box[:, 1], _is_right_to_left(codes)
     tall = np.maximum(high[1:], high[:-1])
     ahead, back = box[1:, 0] - box[:-1, 2], box[:-1, 0] - box[1:, 2]
     gap = np.where(rtl[1:] | rtl[:-1], np.maximum(ahead, back), ahead)
     return gap / tall, np.abs(box[1:, 1] + box[1:, 3] - box[:-1, 1] - box[:-1, 3]) / 2 / tall
 
-# %% ../../nbs/text/21_pdf_text.ipynb #66c2d377
 _HIGH = '⁰¹²³⁴⁵⁶⁷⁸⁹'
 
 def _is_raised_over(base, mark):
@@ -92,13 +91,13 @@ def _is_smaller(base, mark):
     high, small = base[..., 3] - base[..., 1], mark[..., 3] - mark[..., 1]
     return (small < 0.7 * high) & (small > 0.4 * high)
 
-def _ends(chars: Chars, shown):
+def _find_ends(chars: Chars, shown):
     "(a word, a line) ends before each visible character but the first"
     import numpy as np
     owner, codes = chars.owners[shown], chars.codes
     turn, askew = chars.turns[owner], chars.slanted[owner][1:]
-    up = _as_read(chars.boxes[shown], turn)
-    gap, step = _steps(up, codes[shown])
+    up = _turn_boxes(chars.boxes[shown], turn)
+    gap, step = _measure_steps(up, codes[shown])
     number, digit, raised = (np.isin(codes[shown], [ord(c) for c in some])
                              for some in ('0123456789%', '0123456789', _HIGH))
     mark = number[:-1] & digit[1:] & _is_smaller(up[:-1], up[1:]) | (raised[:-1] != raised[1:])
@@ -114,12 +113,12 @@ def find_words(
 ) -> Optional[Words]: # None if there are none
     "The words of a page."
     import numpy as np
-    shown = _has_area(chars)
+    shown = _find_visible(chars)
     if not len(shown): return None
-    word, line = _ends(chars, shown)
+    word, line = _find_ends(chars, shown)
     first = np.concatenate([[0], np.flatnonzero(word) + 1])
     last = np.append(first[1:], len(shown)) - 1
-    typed, box = [_as_typed(c) for c in chars.codes[shown].tolist()], chars.boxes[shown]
+    typed, box = [_type_char(c) for c in chars.codes[shown].tolist()], chars.boxes[shown]
     texts = [''.join(typed[a:b + 1]) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
     boxes = np.concatenate([np.minimum.reduceat(box[:, :2], first), np.maximum.reduceat(box[:, 2:], first)], 1)
     unknown = np.add.reduceat(chars.unknown[shown].astype(float), first) / (last - first + 1)
@@ -137,7 +136,7 @@ def some_words(
     return Words([words.texts[i] for i in at], *(values[at] for values in words[1:]))
 
 # %% ../../nbs/text/21_pdf_text.ipynb #5459789c
-def _nearest(box, turn):
+def _find_nearest(box, turn):
     "(gap, its index) of the nearest piece right of each that may go on with its line; infinite where there is none"
     import numpy as np
     high, middle = box[:, 3] - box[:, 1], (box[:, 1] + box[:, 3]) / 2
@@ -148,19 +147,18 @@ def _nearest(box, turn):
     gap = np.where(fits, gap, np.inf)
     return gap.min(1), gap.argmin(1)
 
-def _successors(box, turn, block: int = 600):
+def _find_successors(box, turn, block: int = 600):
     "For each piece the one that goes on with its line, or -1; a block of neighbouring heights at a time"
     import numpy as np
     out, rank = np.full(len(box), -1), np.lexsort((box[:, 1] + box[:, 3], turn))
     for near in (rank[s:s + block] for s in range(0, len(rank), block)):
-        gap, best = _nearest(box[near], turn[near])
+        gap, best = _find_nearest(box[near], turn[near])
         taken = set[int]()
         for a in (a for a in np.argsort(gap) if np.isfinite(gap[a]) and int(best[a]) not in taken):
             taken.add(int(best[a]))
             out[near[a]] = near[best[a]]
     return out.tolist()
 
-# %% ../../nbs/text/21_pdf_text.ipynb #59cf375e
 def _follow_chains(following: list[int]):
     "Lists of pieces that follow one another"
     inner = set(following)
@@ -169,19 +167,19 @@ def _follow_chains(following: list[int]):
         while following[chain[-1]] >= 0: chain.append(following[chain[-1]])
         yield chain
 
-def _line_rows(
+def _group_lines(
     words: Words      # of a page
 ) -> list[list[int]]: # for each line its words, in the order in which they are read
     "Which words make up which line."
     import numpy as np
     first = np.concatenate([[0], np.flatnonzero(np.diff(words.pieces)) + 1])
     last = np.append(first[1:], len(words.pieces)).tolist()
-    up = _as_read(words.boxes, words.turns)
+    up = _turn_boxes(words.boxes, words.turns)
     box = np.concatenate([np.minimum.reduceat(up[:, :2], first), np.maximum.reduceat(up[:, 2:], first)], 1)
     rows = []
-    for chain in _follow_chains(_successors(box, words.turns[first])):
+    for chain in _follow_chains(_find_successors(box, words.turns[first])):
         letters = np.array([ord(c) for i in chain for c in words.texts[first[i]]])
-        if len(chain) > 1 and _right_to_left(letters).mean() > 0.5: chain = chain[::-1]
+        if len(chain) > 1 and _is_right_to_left(letters).mean() > 0.5: chain = chain[::-1]
         rows.append([w for i in chain for w in range(first[i], last[i])])
     return rows
 
@@ -208,17 +206,16 @@ def _order_lines(lines: Sequence[TextLine], turned: Turn) -> list[TextLine]:
         else: rows.append((middle + 0.4 * (box[3] - box[1]), [(box, line)]))
     return [line for _, row in rows for _, line in sorted(row, key=lambda p: p[0][0])]
 
-# %% ../../nbs/text/21_pdf_text.ipynb #d0b70020
 def crossed_out(
     words: Words,        # of a page
     rules: 'np.ndarray'  # (n, 4) boxes of thin lines in points
 ) -> 'np.ndarray':       # (words,) bool
     "Which words a line is drawn through."
     import numpy as np
-    up, out = _as_read(words.boxes, words.turns), np.zeros(len(words.texts), bool)
+    up, out = _turn_boxes(words.boxes, words.turns), np.zeros(len(words.texts), bool)
     high = up[:, 3] - up[:, 1]
     for turn in set(words.turns.tolist()):
-        for x0, y0, x1, y1 in _as_read(rules, np.full(len(rules), turn)).tolist():
+        for x0, y0, x1, y1 in _turn_boxes(rules, np.full(len(rules), turn)).tolist():
             middle, thick = (y0 + y1) / 2, y1 - y0
             if x1 - x0 < 2 * thick: continue
             hit = (words.turns == turn) & (middle > up[:, 1] + high / 3) & (middle < up[:, 3] - high / 3)
@@ -231,7 +228,7 @@ def crossed_out(
 
 # %% ../../nbs/text/21_pdf_text.ipynb #d0b70021
 def _write_line(words: Words, read, row: list[int]) -> tuple[str, list[list[int]]]:
-    "(text of a line, which of `words` make up each of its own): raised marks as written; `read` is `_as_read` of all"
+    "(text of a line, which of `words` make up each of its own); `read` is `_turn_boxes` of all"
     up, text, parts, base, high = read[row], ' '.join(words.texts[i] for i in row), list[list[int]](), 0, False
     tall = (up[:, 3] - up[:, 1]).tolist()
     if min(tall) > 0.8 * max(tall) and not set(_HIGH).intersection(text):
@@ -263,8 +260,8 @@ def print_lines(
     if words is None or not words.texts: return []
     import numpy as np
     boxes, lines = np.round(np.clip(words.boxes / [*size, *size], 0, 1), 4).tolist(), list[TextLine]()
-    read = _as_read(words.boxes, words.turns)
-    for row in _line_rows(words):
+    read = _turn_boxes(words.boxes, words.turns)
+    for row in _group_lines(words):
         for struck, part in groupby((i for i in row if words.texts[i]), key=lambda i: bool(words.struck[i])):
             text, parts = _write_line(words, read, [*part])
             left, top, right, bottom = zip(*(enclosing([boxes[i] for i in p]) if len(p) > 1 else boxes[p[0]]

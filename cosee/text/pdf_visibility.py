@@ -180,7 +180,6 @@ def _on_page(words: Words, size):
     there = (middle > 0).all(axis=1) & (middle < size).all(axis=1)
     return there & (np.where(words.turns % 2, sides[:, 0], sides[:, 1]) > SMALLEST)
 
-# %% ../../nbs/text/22_pdf_visibility.ipynb #ab67fedc
 def _on_cover(words: Words, covered: Words, size, grey):
     "Which words stand light and small on a dark bar that covers larger ones: why these are gone, not what they said"
     import numpy as np

@@ -27,7 +27,6 @@ def _fold_accents(text: str) -> str:
     text = unicodedata.normalize('NFKD', text.lower().replace('ß', 'ss').replace('ø', 'o').replace('ł', 'l'))
     return ''.join(c for c in text if not unicodedata.combining(c))
 
-# %% ../../nbs/text/06_question.ipynb #e004c21e
 @lru_cache(50_000)
 def tokens(
     text: str # any text
@@ -50,7 +49,6 @@ def _invert_groups(groups: dict[str, str]) -> dict[str, str]:
 
 IRREGULAR = _invert_groups(_WORDS['irregular'])   # form of a verb -> its stem
 
-# %% ../../nbs/text/06_question.ipynb #315f53f5
 _SNOWBALL = local()   # a stemmer keeps its word while it works: one for each thread
 
 def _stemmer():
@@ -102,14 +100,12 @@ def concepts(
 # %% ../../nbs/text/06_question.ipynb #7bb5816f
 STOP = frozenset(_WORDS['stop'].split())
 
-# %% ../../nbs/text/06_question.ipynb #39d02e0f
 _ASIDE = re.compile(r'\b(?:according to (?:the|this) (?:\w+ )?(?:document|page|table|report|slides?|invoice|contract|'
                     r'form|text)|in (?:the|this) (?:document|file|pdf|presentation)|on (?:the|this) page|please|'
                     r'given as|stated as|entered as|listed as|can you tell me|could you tell me|\bname of (?=the\b|'
                     r'this\b|an?\b)|(?:is|are|was|were) (?:given|stated|listed|shown|printed|'
                     r'specified|mentioned|indicated|noted|entered|recorded)\b)', re.I)
 
-# %% ../../nbs/text/06_question.ipynb #c3c99793
 _DIES = re.compile(r'\b(?:did|does|do|to|will|would|may|can|could|must|not)\b.*\bdie\b', re.I)   # no German article
 
 def content_words(
@@ -123,7 +119,6 @@ def content_words(
 # %% ../../nbs/text/06_question.ipynb #511ddf43
 SYNONYM = 0.72   # how much a word of the same concept counts, against 1 for the word itself
 
-# %% ../../nbs/text/06_question.ipynb #85fa4391
 @lru_cache(200_000)
 def similar(
     a: str,            # token of the question
@@ -149,7 +144,6 @@ _PLACES = re.compile(r'\b(?:section|chapter|table|chart|figure|graph|diagram|par
 _LABELS = re.compile(r'\b(?:under|field|column|label|labelled|labeled|entry|item|row|line|called|for|as|'
                      r'says?)\s+["“„«]([^"”“»]+)["”“»]', re.I)
 
-# %% ../../nbs/text/06_question.ipynb #ef3c9630
 _ASIDES = re.compile(r'\b(?:of|in|on|by|to|from|for|with|according to) (?:the|this|that)\s+(?:\w+\s+)?'
                      r'(document|report|form|invoice|contract|agreement|(?:data ?)?sheet|slides?|presentation|deck|'
                      r'timetable|schedule|bill|letter|device|product|unit|'
@@ -160,7 +154,6 @@ _ABOUT = re.compile(r'\b(?:does|did|must|should|will|can|has) (?:the|this) (docu
 _CHARTS = re.compile(r'\b(?:chart|graph|diagram|figure|table) (?:of|on|about|for|showing) (.+?)\s*(?:\b(?:show|give|'
                      r'say|for|in)s?\b|\?|$)', re.I)
 
-# %% ../../nbs/text/06_question.ipynb #839945c3
 def aside_words(
     question: str # a question
 ) -> frozenset:   # tokens that only say where to look
@@ -169,7 +162,6 @@ def aside_words(
     found += re.findall(r'\b(?:chart|graph|diagram|value)\b', question, re.I)
     return frozenset(t for f in found for t in tokens(f))
 
-# %% ../../nbs/text/06_question.ipynb #2ba947ca
 def quoted_labels(
     question: str # a question
 ) -> list:        # labels that are quoted
@@ -394,13 +386,6 @@ def _hinted_kinds(words: tuple) -> dict:
     "Kinds that any of `words` speaks for"
     return {'any': 1.0, **{k: SECOND for w in words for k, _ in _kinds_of_words().get(stem(w), ())}}
 
-# %% ../../nbs/text/06_question.ipynb #3fa6d426
-def _expected_kind(
-    question: str # a question
-) -> str:         # 'any' if the question does not say
-    "The likeliest of `expected_kinds`."
-    return next(iter(expected_kinds(question)))
-
 # %% ../../nbs/text/06_question.ipynb #acb048ea
 _PAGE = re.compile(r'\b(?:wh(?:ich|at) page|page number|on which page|what pages?|welche[rn]? seite|'
                    r'quelle page)\b', re.I)
@@ -432,7 +417,6 @@ _MOST = re.compile(r'\b(?:highest|largest|biggest|greatest|most(?! recent)|maxim
 _LEAST = re.compile(r'\b(?:lowest|smallest|least|fewest|minimum number|shortest|lightest|weakest|earliest|slowest|'
                     r'cheapest|worst|youngest|narrowest|coldest|quietest)\b', re.I)
 
-# %% ../../nbs/text/06_question.ipynb #a90d59eb
 def superlative(
     question: str # a question
 ) -> int:         # 1: largest, -1: smallest, 0: neither

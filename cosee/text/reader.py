@@ -25,8 +25,8 @@ from .encoder import WEIGHTS
 from ..utils.text import answer_key, same_answer
 
 # %% auto #0
-__all__ = ['MOST_LABELS', 'CALIBRATION', 'SUREST', 'UNSAID', 'NAMED', 'NOTHING', 'CLOSE', 'TIED', 'Candidate', 'Region', 'Answer',
-           'Reader', 'label_text', 'rivals', 'calibrated', 'statement']
+__all__ = ['CALIBRATION', 'SUREST', 'UNSAID', 'NAMED', 'NOTHING', 'CLOSE', 'TIED', 'MOST_LABELS', 'Candidate', 'Region', 'Answer',
+           'label_text', 'rivals', 'calibrated', 'statement', 'Reader']
 
 # %% ../../nbs/text/12_reader.ipynb #698292d2
 def _is_ruled(
@@ -37,7 +37,7 @@ def _is_ruled(
     return bool(t['header']) and len(t['cols']) >= 3 and (len(t['rows']) >= 3 or t['regular'] and len(t['rows']) >= 2)
 
 # %% ../../nbs/text/12_reader.ipynb #b251ee34
-def _table_box(t: Table) -> tuple:
+def _enclose_table(t: Table) -> tuple:
     "Left, top, right and bottom of a table, in pixels"
     cells = [c for r in [t['header'] or [], *t['rows']] for c in r if c]
     return (min(c['x0'] for c in cells), min(c['y0'] for c in cells), max(c['x1'] for c in cells),
@@ -49,11 +49,11 @@ def _is_within(s: Span, box: tuple) -> bool:
 
 def _is_crossing(t: Table, spans: list[Span]) -> bool:
     "Do three or more of `spans` stand in the table?"
-    box = _table_box(t)
+    box = _enclose_table(t)
     return sum(_is_within(s, box) for s in spans) >= 3
 
 # %% ../../nbs/text/12_reader.ipynb #b5950301
-def _page_title(spans: list[Span]) -> Optional[Span]:
+def _find_title(spans: list[Span]) -> Optional[Span]:
     "The largest print in the upper half of a page"
     words = [s for s in spans if re.search('[A-Za-z]{3}', s['text'])]
     words = [s for s in words if len(s['text'].split()) <= 12 and not BULLET.match(s['text'])] or words   # no text
@@ -63,7 +63,7 @@ def _page_title(spans: list[Span]) -> Optional[Span]:
     return next(s for s in top if s['h'] > 0.92 * largest)
 
 # %% ../../nbs/text/12_reader.ipynb #65e0aca5
-def _loose_facts(loose: list, tables: list) -> list:
+def _find_loose_facts(loose: list, tables: list) -> list:
     "Facts of spans that stand in no ruled table and no chart"
     said = [s for block in prose(loose) for s in block]
     pairs = _leave_out(loose, said) + [s for s in said if inline_pairs(s['text'])]
@@ -76,39 +76,8 @@ def _loose_facts(loose: list, tables: list) -> list:
     facts = [f for f in facts if f.get('key_box') not in lines]   # no line of running text is a label
     return facts + [f for p in page_paragraphs(loose) for f in sentence_facts(p)]
 
-# %% ../../nbs/text/12_reader.ipynb #70478bcc
-def _on_page(span: Span, number: int, page: PageText) -> Span:
-    "A copy of `span` that knows its page, and how that is turned"
-    out = span.copy()
-    out['page'] = number
-    if turned := page.get('turned', 0): out['turned'] = turned
-    return out
-
-def _block_facts(block: PageText, number: int) -> tuple[list[Fact], list[Table], dict]:
-    "What stands in another direction than most of its page"
-    return _page_facts(block, [_on_page(s, number, block) for s in page_spans(block)], number)
-
-def _page_facts(
-    page: PageText,   # a page of text
-    spans: list[Span], # its spans, but for running heads and page numbers
-    number: int        # its number, from 1
-) -> tuple[list[Fact], list[Table], dict]: # (facts outside tables, tables, context: heading spans and title)
-    "What one page says, tables apart."
-    pointers = pointer_lines(page, page_rows(spans))
-    spans = _leave_out(spans, pointers)
-    rows = page_rows(spans)
-    tables, heads = find_tables(page_rows(_leave_out(spans, _columns(spans))), number), page_headings(rows)
-    boxes = [_table_box(t) for t in tables if _is_ruled(t)]
-    loose = [s for s in spans if not any(_is_within(s, b) for b in boxes)]
-    facts, charted = chart_facts(page_rows(loose), loose)
-    tables = [t for t in tables if _is_ruled(t) or not _is_crossing(t, charted)]
-    loose = [s for s in loose if not any(s is c for c in charted)]
-    context = dict(heads=heads, title=_page_title(spans), spans=spans, size=page['size'])
-    facts += [*pointer_facts(pointers), *_placed_facts(page, spans, number)]
-    return facts + _loose_facts(loose, tables), tables, context
-
 # %% ../../nbs/text/12_reader.ipynb #3105082d
-def _columns(spans: list[Span]) -> list[Span]:
+def _find_columns(spans: list[Span]) -> list[Span]:
     "The lines of running text that stand side by side"
     blocks = prose(spans)
     beside = lambda a, b: a is not b and a[0]['y0'] < b[-1]['y1'] and b[0]['y0'] < a[-1]['y1']
@@ -119,20 +88,51 @@ def _leave_out(spans: list[Span], others: list[Span]) -> list[Span]:
     gone = {id(s) for s in others}
     return [s for s in spans if id(s) not in gone]
 
-def _placed_facts(page: PageText, spans: list[Span], number: int) -> list[Fact]:
+def _find_placed_facts(page: PageText, spans: list[Span], number: int) -> list[Fact]:
     "What its place on the page names: of a bill, and of the first page"
     bill = is_bill([l['text'] for l in page['lines']])
     blocks = address_facts(spans)
     if not bill and number > 1: return blocks
-    height, title = page['size'][1], _page_title(spans)
+    height, title = page['size'][1], _find_title(spans)
     head = blocks + letterhead(spans, height, bill)
     if bill: return head + bill_facts(spans)
     return head + (title_facts(spans, title, height) if title else [])
 
+# %% ../../nbs/text/12_reader.ipynb #70478bcc
+def _number_span(span: Span, number: int, page: PageText) -> Span:
+    "A copy of `span` that knows its page, and how that is turned"
+    out = span.copy()
+    out['page'] = number
+    if turned := page.get('turned', 0): out['turned'] = turned
+    return out
+
+def _find_page_facts(
+    page: PageText,   # a page of text
+    spans: list[Span], # its spans, but for running heads and page numbers
+    number: int        # its number, from 1
+) -> tuple[list[Fact], list[Table], dict]: # (facts outside tables, tables, context: heading spans and title)
+    "What one page says, tables apart."
+    pointers = pointer_lines(page, page_rows(spans))
+    spans = _leave_out(spans, pointers)
+    rows = page_rows(spans)
+    tables, heads = find_tables(page_rows(_leave_out(spans, _find_columns(spans))), number), page_headings(rows)
+    boxes = [_enclose_table(t) for t in tables if _is_ruled(t)]
+    loose = [s for s in spans if not any(_is_within(s, b) for b in boxes)]
+    facts, charted = chart_facts(page_rows(loose), loose)
+    tables = [t for t in tables if _is_ruled(t) or not _is_crossing(t, charted)]
+    loose = [s for s in loose if not any(s is c for c in charted)]
+    context = dict(heads=heads, title=_find_title(spans), spans=spans, size=page['size'])
+    facts += [*pointer_facts(pointers), *_find_placed_facts(page, spans, number)]
+    return facts + _find_loose_facts(loose, tables), tables, context
+
+def _find_block_facts(block: PageText, number: int) -> tuple[list[Fact], list[Table], dict]:
+    "What stands in another direction than most of its page"
+    return _find_page_facts(block, [_number_span(s, number, block) for s in page_spans(block)], number)
+
 # %% ../../nbs/text/12_reader.ipynb #4d97f9fa
 def _add_surroundings(
     fact: Fact,   # a fact
-    context: dict # of its page, see `_page_facts`
+    context: dict # of its page, see `_find_page_facts`
 ) -> Fact:        # the fact, with labels `section`, `title` and `near`
     "Say what stands around a fact."
     (w, h), box = context['size'], fact.get('key_box') or fact['bbox']
@@ -145,6 +145,20 @@ def _add_surroundings(
             and value_kind(s['text']) == 'text']
     if near: fact['labels'].append(('near', near[-1]['text']))
     return fact
+
+# %% ../../nbs/text/12_reader.ipynb #574a8bb8
+def _make_title_facts(contexts: list) -> list:
+    "The title of the document, and of each page"
+    titles = [c['title'] for c in contexts if c['title']]
+    first, other = 'title headline of the document report', 'title headline'
+    return [make_fact('title', t['text'], t, [('key', first if t.get('page') == 1 else other)]) for t in titles]
+
+def _find_placed(reader: Reader) -> list[dict]:
+    "Whatever has a box, each once"
+    found = [*reader.facts, *(s for context in reader.contexts for s in context['spans'])]
+    found += [cell for t in reader.tables for row in (t['header'] or [], *t['rows'])
+              for cell in row if cell]
+    return list({id(thing): thing for thing in found}.values())
 
 # %% ../../nbs/text/12_reader.ipynb #b2bc941c
 class Candidate(TypedDict):
@@ -171,6 +185,227 @@ class Answer(Candidate):
     others: list[str]                        # other values that are nearly as likely, likeliest first
     content: str                             # what it says, as a note
 
+# %% ../../nbs/text/12_reader.ipynb #cb06a119
+def label_text(
+    fact: Fact # a fact
+) -> str:      # what its meaning is taken from
+    "The words that name a value: its key, the head of its column, or its sentence without the value."
+    if is_sentence(fact): return fact['sentence'].replace(fact['value'], '...')[:300]
+    return fact['labels'][0][1]
+
+# %% ../../nbs/text/12_reader.ipynb #f9fb81f2
+def _score_cell(reader: Reader, asked: Asked, fact: CellFact, around: list) -> tuple:
+    "Coverage and label of a table cell: its column, its row, and the heads of cells that are named"
+    head, by = fact['labels'][0][1], reader.weights
+    parts, rows = [(1.0, asked.match(head)), *around], [0.0]
+    for other_head, text, first in fact['others']:
+        m = asked.match(text)
+        if not any(m): continue
+        precision = asked.precision(text, reader)
+        parts.append((by['in first cell' if first else 'in other cell'], m))
+        rows.append(precision * (1.0 if first else by['in first cell']))
+        if precision > by['lends head']: parts.append((by['in other head'], asked.match(other_head)))
+    if asked.focus and head: parts.append((1.0, asked.match(head)))
+    named = asked.precision(head, reader) if head else by['no head']
+    if fact['alone'] and head: return asked.coverage(*parts), named
+    focused = any(s > 0.6 for w, s in zip(asked.words, asked.match(head)) if w in asked.focus)
+    wanted = by['focus'] if focused else 0.0
+    return asked.coverage(*parts) + wanted, by['column of cell'] * named + by['row of cell'] * max(rows)
+
+def _score_sentence(reader: Reader, asked: Asked, fact: SentenceFact, around: list) -> tuple:
+    "Coverage by the words of a sentence, and how far the words right before the value are asked for"
+    by = reader.weights
+    cover = asked.coverage((by['in sentence'], sentence_match(asked, fact, by)), *around)
+    text, (a, b) = fact['sentence'], fact['at']
+    before = [w for w in tokens(without_values(text[:a])) if w not in SMALL][-2:]
+    after = [w for w in tokens(text[b:]) if w not in SMALL][:1]
+    return cover, max(by['word before'] * asked.precision(' '.join(before), reader),
+                      by['word behind'] * asked.precision(' '.join(after), reader))
+
+# %% ../../nbs/text/12_reader.ipynb #1ecad86c
+def _score_names(reader: Reader, asked: Asked, fact: Fact) -> tuple:
+    "(coverage of the question, what is said of the label) of a fact of any kind"
+    around = labels_around(reader, asked, fact, ('section', 'title', 'near', 'caption'))
+    if is_cell(fact): return _score_cell(reader, asked, fact, around)
+    if is_sentence(fact): return _score_sentence(reader, asked, fact, around)
+    key = fact['labels'][0][1]
+    if fact['kind'] in ('head', 'address', 'stamp', 'byline') and not _is_wanted(asked, fact): return 0.0, 0.0
+    cover = asked.coverage((1.0, asked.match(key)), *around)
+    return cover, asked.precision(key, reader)
+
+def _is_wanted(asked: Asked, fact: Fact) -> bool:
+    "Does the question ask for the name, the address or the date that `fact` is?"
+    if fact['kind'] == 'stamp': return 'date' in asked.kinds
+    if fact['kind'] == 'head' and asked.concerns('buyer'): return False
+    if fact['kind'] in ('address', 'byline'): return any(m > 0.5 for m in asked.match(fact['labels'][0][1]))
+    if asked.kind not in ('any', 'person', 'place'): return False
+    place = any(m > 0.5 for m in asked.match('address'))
+    return place == (fact['labels'][0][1] == 'address')
+
+# %% ../../nbs/text/12_reader.ipynb #28b51ff3
+def _compute_penalty(reader: Reader, asked: Asked, fact: Fact, value: str) -> float:
+    "What a value loses for repeating the question, and for being long"
+    overlap = asked.precision(value, reader) if fact['kind'] != 'title' and asked.kind != 'yesno' else 0.0
+    by = reader.weights
+    if fact['kind'] == 'head': return 0.0
+    rate = by['overlap of complement' if fact.get('looks') == 'complement' else 'overlap']
+    cut = by['open bracket'] * (value.count('(') != value.count(')'))
+    return cut + rate * max(0.0, overlap - by['overlap from']) + by['long'] * max(0, len(value.split()) - 8)
+
+# %% ../../nbs/text/12_reader.ipynb #9a813bca
+def _keep_best(best: dict[tuple, Candidate], key: tuple, candidate: Candidate):
+    "Put a candidate under `key`, unless a better one is there"
+    if key not in best or best[key]['score'] < candidate['score']: best[key] = candidate
+
+def _is_small(fact: Fact, value: str) -> bool:
+    "Is a part of a sentence nothing but small words, as *the*?"
+    return is_sentence(fact) and STOP.issuperset(tokens(value))
+
+def _find_askable(reader: Reader, asked: Asked) -> list[Fact]:
+    "The facts that a question can mean: lines that point only by page"
+    return [f for f in reader.facts if asked.page or f['kind'] != 'pointer'] if asked.words else []
+
+# %% ../../nbs/text/12_reader.ipynb #e66d2ccf
+def _pick_extreme(rows: list, sign: int):
+    "The row (number, ...) whose number is largest, or smallest; None where two share it or numbers are missing"
+    rows = [r for r in rows if r[0] is not None]
+    ranked = sorted(rows, key=lambda r: -sign * r[0])
+    return ranked[0] if len(ranked) >= 2 and ranked[0][0] != ranked[1][0] else None
+
+def _read_column(table: Table, cells: list, col: int) -> list:
+    "(number, fact) of a column, totals left out; empty if it does not hold values"
+    first = lambda f: (table['rows'][f['row']][0] or {}).get('text', '')
+    column = [f for f in cells if f['col'] == col and not re.match(r'(?:sub|grand )?total|sum', first(f), re.I)]
+    if sum(is_value(dict(text=f['value'])) for f in column) < 0.6 * len(column): return []
+    return [(to_number(f['value']), f) for f in column]
+
+def _find_row_mates(cells: list[CellFact], fact: CellFact) -> list[CellFact]:
+    "The other cells of the row of `fact`"
+    return [f for f in cells if f['row'] == fact['row'] and f is not fact]
+
+# %% ../../nbs/text/12_reader.ipynb #b2425962
+def _name_bar(fact: Fact) -> Fact:
+    "What stands below a bar, as a fact"
+    out = fact.copy()
+    out.update(value=fact['labels'][0][1], bbox=fact.get('key_box') or fact['bbox'])
+    return out
+
+def _find_extreme(reader: Reader, asked: Asked, fact: Fact, row: list[CellFact]) -> Candidate:
+    "The candidate for the row or bar of an extreme"
+    caption, by = next((t for r, t in fact['labels'] if r == 'caption'), ''), reader.weights
+    head = fact['labels'][0][1] if fact['kind'] == 'cell' else caption
+    names = [(asked.precision(f['labels'][0][1], reader) + by['first column'] * (f['col'] == 0), f) for f in row]
+    name = max(names, key=lambda p: p[0])[1] if names else _name_bar(fact)
+    around = labels_around(reader, asked, fact, ('section', 'title'))
+    named = asked.match(name['labels'][0][1] if row else '')
+    cover = asked.coverage((1.0, asked.match(head)), (1.0, named), *around)
+    score = cover + meaning_bonus(reader, asked, head) + by['label'] * asked.precision(head, reader) + by['extreme']
+    return Candidate(answer=name['value'], page=name['page'], bbox=name['bbox'], score=score, cover=cover,
+                     label=0.0, kind='extreme', fact=name)
+
+# %% ../../nbs/text/12_reader.ipynb #e4a90b02
+_MARK = re.compile(r'(?:([^\W\d_]+)\W{1,3}(?:(?:no|number|nr)\b\W{0,3})?)?(?<![\w.,-])'
+                   r'([\w./-]*\d[\w./-]*\w|\d)(?!\w)|["“„«]([^"”“»]+)["”“»]', re.I)
+_NO_MARK = re.compile(r'(?:pages?|seiten?|tables?|figures?|sections?|chapters?|top|first|last|than|over|under)', re.I)
+
+class _Mark(NamedTuple):
+    "A number, a code or a phrase of a question, by which it names what is meant."
+    said: str
+    printed: re.Pattern[str]   # with the word before it, where pages say both
+
+def _compile_mark(word: str, mark: str) -> re.Pattern[str]:
+    "How pages print a mark, with the word before it if there is one"
+    before = rf'(?<!\w){re.escape(word)}\W{{0,3}}(?:(?:no|number|nr)\b\W{{0,3}})?' if word else r'(?<!\w)(?<!\d[.,])'
+    return re.compile(rf'{before}0*{re.escape(mark)}(?!\w|[.,]\d)', re.I)
+
+def _find_marks(reader: Reader, asked: Asked) -> list[_Mark]:
+    "What the question names by a number, a code or in quotation marks"
+    if asked.kind == 'yesno' or asked.page: return []
+    out = list[_Mark]()
+    for word, mark, quoted in _MARK.findall(asked.text):
+        if quoted and answer_key(quoted) not in reader.named:
+            out.append(_Mark(quoted, _compile_mark('', quoted.strip())))
+        if not mark or _NO_MARK.fullmatch(word): continue
+        both = _compile_mark(word, mark)
+        out.append(_Mark(mark, both if both.search(reader.text) else _compile_mark('', mark)))
+    return out
+
+
+# %% ../../nbs/text/12_reader.ipynb #e4a90b03
+def _name_fact(fact: Fact) -> str:
+    "What a value is called: by its label, or by its row where its column has none"
+    row = next((t for _, t, first in fact['others'] if first), '') if is_cell(fact) else ''
+    return answer_key(label_text(fact) or row)
+
+def _describe_place(reader: Reader, fact: Fact) -> str:
+    "The row of a value and the labels around it, or its page from the value of the same label before it"
+    if is_cell(fact) and fact['headed']: return around(fact)
+    (_, top, _, bottom), lines = fact['bbox'], reader.pages[fact['page'] - 1]['lines']
+    here = [f['bbox'] for f in reader.namesakes(fact) if f['page'] == fact['page']]
+    above, below = [b[3] for b in here if b[3] <= top], [b[1] for b in here if b[1] >= bottom]
+    low, high = max(above, default=-1.0), bottom if below or above else 2.0
+    return ' '.join(l['text'] for l in lines if low < (l['bbox'][1] + l['bbox'][3]) / 2 < high)
+
+def _is_marked(reader: Reader, marks: list[_Mark], fact: Fact) -> bool:
+    "Is `fact` one of several namesakes, and each mark there where it stands?"
+    if is_cell(fact) or len(reader.namesakes(fact)) < 2: return False
+    return all(m.printed.search(_describe_place(reader, fact)) for m in marks)
+
+def _is_meant(reader: Reader, marks: list[_Mark], fact: Fact) -> Optional[bool]:
+    "Does each mark stand where `fact` does? No if it stands where a namesake does; None if it stands nowhere"
+    value = fact['value']
+    if any(m.printed.fullmatch(value) or answer_key(m.said) == answer_key(value) for m in marks): return False
+    others = [f for f in reader.namesakes(fact) if f is not fact] if marks else []
+    missing = [m for m in marks if others and not m.printed.search(_describe_place(reader, fact))]
+    if any(m.printed.search(_describe_place(reader, f)) for m in missing for f in others): return False
+    if all(same_answer(f['value'], fact['value']) for f in others): return True
+    unsaid = [m for m in missing if not reader.digits.issuperset(re.findall(r'\d+', m.said))]
+    return None if unsaid else True
+
+
+# %% ../../nbs/text/12_reader.ipynb #bc685c01
+CALIBRATION: dict[str, float] = dict(bias=-2.96, cover=2.69, label=1.21, lead=4.67, misfit=-1.82, unheard=-0.71)
+
+# %% ../../nbs/text/12_reader.ipynb #9a88bf75
+SUREST = 0.97   # nothing that is read is surer
+UNSAID = 0.2    # where a narrow word of the question is not said, or an address of mail is asked for and this is none
+NAMED = 0.95    # share of a label from which a question says it as a whole
+NOTHING = 0.1   # coverage below which a question is not touched at all, whatever the lead
+
+# %% ../../nbs/text/12_reader.ipynb #6016e133
+CLOSE = 0.15   # what is that much behind the best candidate may be meant as well
+TIED = 0.03    # a lead below it tells the best from nothing
+
+def rivals(
+    ranked: list[Candidate],  # best first; at least one
+    within: float = math.inf  # how far behind the best one at most, in scores
+) -> list[Candidate]:         # best first
+    "The candidates that say something else than the best one, neither a part of it nor more than it."
+    best, key = ranked[0], answer_key(ranked[0]['answer'])
+    return [c for c in ranked[1:] if c['score'] > best['score'] - within
+            and not same_answer(c['answer'], best['answer'])
+            and key not in (other := answer_key(c['answer'])) and other not in key]
+
+def calibrated(
+    seen: dict[str, float],  # what `Reader.evidence` gives
+    weights: dict[str, float] # one of `CALIBRATION`
+) -> float:                  # 0-1
+    "The logistic function of the weighted evidence."
+    logit = weights['bias'] + sum(weights.get(k, 0.0) * v for k, v in seen.items())
+    return min(SUREST, 1 / (1 + math.exp(-logit)))
+
+# %% ../../nbs/text/12_reader.ipynb #9438be04
+def statement(
+    found: Candidate # an answer, or what may be one
+) -> str:            # a note
+    "What a candidate says, as a note: its labels and its value."
+    fact = found['fact']
+    if is_sentence(fact): return fact['sentence'].strip()
+    if is_cell(fact):
+        names = [t for _, t, first in fact['others'] if first] + [t for r, t in fact['labels'] if r == 'column' and t]
+        return f"{', '.join(t.rstrip(': ') for t in names)}: {fact['value']}" if names else fact['value']
+    return f"{fact['labels'][0][1]}: {fact['value']}" if fact['kind'] != 'title' else f"Title: {fact['value']}"
+
 # %% ../../nbs/text/12_reader.ipynb #bc9ad99c
 MOST_LABELS = 150   # whose meaning is compared with a question: those that share most words with it, short ones first
 
@@ -184,21 +419,21 @@ class Reader:
         self.pages, self.facts, tables, self.contexts = pages, [], [], []
         self.embeddings, self.weights, self._parsed = embeddings, weights, ('', None)
         parts, apart, around = [directions(page) for page in pages], list[Table](), {}
-        spans = [[_on_page(s, i, part[0]) for s in page_spans(part[0])] for i, part in enumerate(parts, 1)]
+        spans = [[_number_span(s, i, part[0]) for s in page_spans(part[0])] for i, part in enumerate(parts, 1)]
         for i, (part, said, margin) in enumerate(zip(parts, spans, headers_footers(spans), strict=True), 1):
-            facts, found, context = _page_facts(part[0], _leave_out(said, margin), i)
+            facts, found, context = _find_page_facts(part[0], _leave_out(said, margin), i)
             self.facts += facts
             tables += found
             self.contexts.append(context)
             around[i, part[0].get('turned', 0)] = context
             for block in part[1:]:   # what is printed in another direction
-                facts, found, around[i, block['turned']] = _block_facts(block, i)
+                facts, found, around[i, block['turned']] = _find_block_facts(block, i)
                 self.facts += facts
                 apart += join_tables(found, block['size'][0])
         self.tables = join_tables(tables, max([c['size'][0] for c in self.contexts], default=1)) + apart
         for n, t in enumerate(self.tables): self.facts += cell_facts(t, n)
         for f in self.facts: _add_surroundings(f, around[f['page'], f.get('turned', 0)])
-        self.facts += _titles(self.contexts) + alone_facts([c['spans'] for c in self.contexts])
+        self.facts += _make_title_facts(self.contexts) + alone_facts([c['spans'] for c in self.contexts])
         self._turn_back()
         self._count_words()
 
@@ -206,7 +441,7 @@ class Reader:
 
     def _turn_back(self):
         "Boxes of turned pages, as the pages are drawn"
-        for thing in _is_placed(self):
+        for thing in _find_placed(self):
             turned = thing.get('turned', 0)
             for name in ('bbox', 'key_box') if turned else ():
                 if thing.get(name): thing[name] = tuple(turned_box(thing[name], TURN_BACK[turned]))
@@ -254,14 +489,14 @@ class Reader:
     def named(self) -> dict[str, list[Fact]]:
         "Facts by label."
         out = dict[str, list[Fact]]()
-        for f in self.facts: out.setdefault(_name(f), []).append(f)
+        for f in self.facts: out.setdefault(_name_fact(f), []).append(f)
         return out
 
     def namesakes(self,
         fact: Fact     # a fact
     ) -> list[Fact]:   # itself among them; none without a label
         "The facts that have the same label."
-        key = _name(fact)
+        key = _name_fact(fact)
         return self.named[key] if key and fact['kind'] not in ('title', 'alone') else []
 
     def similarity(self,
@@ -290,7 +525,7 @@ class Reader:
     ) -> tuple:       # (score, answer, share of the question that is covered, what is said of the labels)
         "How well `fact` answers the question."
         good, value = best_fit(asked.kinds, fact['value'])
-        cover, label = _naming_score(self, asked, fact)
+        cover, label = _score_names(self, asked, fact)
         by, names = self.weights, [t for r, t in fact['labels'] if r in ('key', 'column')]
         if any(same_answer(q, t) for q in asked.quoted for t in names): label += by['quoted label']
         likely = by[f"of {fact['kind']}"] + by.get(f"of {fact.get('looks')}", 0.0)
@@ -298,7 +533,7 @@ class Reader:
         if asked.kind == 'money' and not asked.has_form(fact, value): likely -= by['no sum']
         kind = (by['fits'] if good > 0 else by['misfits']) * good
         total = cover + meaning_bonus(self, asked, label_text(fact)) + by['label'] * label + kind + likely
-        return total - _penalty(self, asked, fact, value), value, cover, label
+        return total - _compute_penalty(self, asked, fact, value), value, cover, label
 
     def candidates(self,
         question: str, # a question
@@ -306,7 +541,7 @@ class Reader:
     ) -> list[Candidate]: # best first
         "The best answers that stand in the document, no two the same."
         asked, best = self.parse(question), {}
-        facts = _askable_facts(self, asked)
+        facts = _find_askable(self, asked)
         if not facts: return []
         marks = _find_marks(self, asked)
         rest = asked.without(*(t for m in marks for t in tokens(m.said)))   # where the marks are there
@@ -329,8 +564,8 @@ class Reader:
         for n, t in enumerate(self.tables):
             cells = [f for f in self.facts if f.get('table') == n]
             for j in {f['col'] for f in cells if t['header'] and len(t['rows']) > 1}:
-                best = _pick_extreme(_numbers(t, cells, j), asked.most)
-                if best: out.append(_find_extreme(self, asked, best[1], _same_row(cells, best[1])))
+                best = _pick_extreme(_read_column(t, cells, j), asked.most)
+                if best: out.append(_find_extreme(self, asked, best[1], _find_row_mates(cells, best[1])))
         bars = [f for f in self.facts if f['kind'] == 'bar']
         for chart in {f['chart'] for f in bars}:
             best = _pick_extreme([(to_number(f['value']), f) for f in bars if f['chart'] == chart], asked.most)
@@ -397,263 +632,22 @@ class Reader:
         "Tables and sections of all pages."
         out = []
         for page, context in enumerate(self.contexts, 1):
-            out += [_table_region(t, page) for t in self.tables for p in t['pages'] if p == page
+            out += [_describe_table(t, page) for t in self.tables for p in t['pages'] if p == page
                     and (t['header'] or len(t['rows']) > 2)]
-            out += _section_regions(context, page)
+            out += _describe_sections(context, page)
         return out
 
-# %% ../../nbs/text/12_reader.ipynb #e4a90b02
-_MARK = re.compile(r'(?:([^\W\d_]+)\W{1,3}(?:(?:no|number|nr)\b\W{0,3})?)?(?<![\w.,-])'
-                   r'([\w./-]*\d[\w./-]*\w|\d)(?!\w)|["“„«]([^"”“»]+)["”“»]', re.I)
-_NO_MARK = re.compile(r'(?:pages?|seiten?|tables?|figures?|sections?|chapters?|top|first|last|than|over|under)', re.I)
-
-class _Mark(NamedTuple):
-    "A number, a code or a phrase of a question, by which it names what is meant."
-    said: str
-    printed: re.Pattern[str]   # with the word before it, where pages say both
-
-def _mark_pattern(word: str, mark: str) -> re.Pattern[str]:
-    "How pages print a mark, with the word before it if there is one"
-    before = rf'(?<!\w){re.escape(word)}\W{{0,3}}(?:(?:no|number|nr)\b\W{{0,3}})?' if word else r'(?<!\w)(?<!\d[.,])'
-    return re.compile(rf'{before}0*{re.escape(mark)}(?!\w|[.,]\d)', re.I)
-
-def _find_marks(reader: Reader, asked: Asked) -> list[_Mark]:
-    "What the question names by a number, a code or in quotation marks"
-    if asked.kind == 'yesno' or asked.page: return []
-    out = list[_Mark]()
-    for word, mark, quoted in _MARK.findall(asked.text):
-        if quoted and answer_key(quoted) not in reader.named:
-            out.append(_Mark(quoted, _mark_pattern('', quoted.strip())))
-        if not mark or _NO_MARK.fullmatch(word): continue
-        both = _mark_pattern(word, mark)
-        out.append(_Mark(mark, both if both.search(reader.text) else _mark_pattern('', mark)))
-    return out
-
-
-# %% ../../nbs/text/12_reader.ipynb #e4a90b03
-def _name(fact: Fact) -> str:
-    "What a value is called: by its label, or by its row where its column has none"
-    row = next((t for _, t, first in fact['others'] if first), '') if is_cell(fact) else ''
-    return answer_key(label_text(fact) or row)
-
-def _place(reader: Reader, fact: Fact) -> str:
-    "The row of a value and the labels around it, or its page from the value of the same label before it"
-    if is_cell(fact) and fact['headed']: return around(fact)
-    (_, top, _, bottom), lines = fact['bbox'], reader.pages[fact['page'] - 1]['lines']
-    here = [f['bbox'] for f in reader.namesakes(fact) if f['page'] == fact['page']]
-    above, below = [b[3] for b in here if b[3] <= top], [b[1] for b in here if b[1] >= bottom]
-    low, high = max(above, default=-1.0), bottom if below or above else 2.0
-    return ' '.join(l['text'] for l in lines if low < (l['bbox'][1] + l['bbox'][3]) / 2 < high)
-
-def _is_marked(reader: Reader, marks: list[_Mark], fact: Fact) -> bool:
-    "Is `fact` one of several namesakes, and each mark there where it stands?"
-    if is_cell(fact) or len(reader.namesakes(fact)) < 2: return False
-    return all(m.printed.search(_place(reader, fact)) for m in marks)
-
-def _is_meant(reader: Reader, marks: list[_Mark], fact: Fact) -> Optional[bool]:
-    "Does each mark stand where `fact` does? No if it stands where a namesake does; None if it stands nowhere"
-    value = fact['value']
-    if any(m.printed.fullmatch(value) or answer_key(m.said) == answer_key(value) for m in marks): return False
-    others = [f for f in reader.namesakes(fact) if f is not fact] if marks else []
-    missing = [m for m in marks if others and not m.printed.search(_place(reader, fact))]
-    if any(m.printed.search(_place(reader, f)) for m in missing for f in others): return False
-    if all(same_answer(f['value'], fact['value']) for f in others): return True
-    unsaid = [m for m in missing if not reader.digits.issuperset(re.findall(r'\d+', m.said))]
-    return None if unsaid else True
-
-
-# %% ../../nbs/text/12_reader.ipynb #574a8bb8
-def _titles(contexts: list) -> list:
-    "The title of the document, and of each page"
-    titles = [c['title'] for c in contexts if c['title']]
-    first, other = 'title headline of the document report', 'title headline'
-    return [make_fact('title', t['text'], t, [('key', first if t.get('page') == 1 else other)]) for t in titles]
-
-# %% ../../nbs/text/12_reader.ipynb #504f04b7
-def _is_placed(reader: Reader) -> list[dict]:
-    "Whatever has a box, each once"
-    found = [*reader.facts, *(s for context in reader.contexts for s in context['spans'])]
-    found += [cell for t in reader.tables for row in (t['header'] or [], *t['rows'])
-              for cell in row if cell]
-    return list({id(thing): thing for thing in found}.values())
-
-# %% ../../nbs/text/12_reader.ipynb #cb06a119
-def label_text(
-    fact: Fact # a fact
-) -> str:      # what its meaning is taken from
-    "The words that name a value: its key, the head of its column, or its sentence without the value."
-    if is_sentence(fact): return fact['sentence'].replace(fact['value'], '...')[:300]
-    return fact['labels'][0][1]
-
-# %% ../../nbs/text/12_reader.ipynb #b8d19745
-def _is_small(fact: Fact, value: str) -> bool:
-    "Is a part of a sentence nothing but small words, as *the*?"
-    return is_sentence(fact) and STOP.issuperset(tokens(value))
-
-# %% ../../nbs/text/12_reader.ipynb #1ecad86c
-def _naming_score(reader: Reader, asked: Asked, fact: Fact) -> tuple:
-    "(coverage of the question, what is said of the label) of a fact of any kind"
-    around = labels_around(reader, asked, fact, ('section', 'title', 'near', 'caption'))
-    if is_cell(fact): return _score_cell(reader, asked, fact, around)
-    if is_sentence(fact): return _score_sentence(reader, asked, fact, around)
-    key = fact['labels'][0][1]
-    if fact['kind'] in ('head', 'address', 'stamp', 'byline') and not _is_wanted(asked, fact): return 0.0, 0.0
-    cover = asked.coverage((1.0, asked.match(key)), *around)
-    return cover, asked.precision(key, reader)
-
-def _is_wanted(asked: Asked, fact: Fact) -> bool:
-    "Does the question ask for the name, the address or the date that `fact` is?"
-    if fact['kind'] == 'stamp': return 'date' in asked.kinds
-    if fact['kind'] == 'head' and asked.concerns('buyer'): return False
-    if fact['kind'] in ('address', 'byline'): return any(m > 0.5 for m in asked.match(fact['labels'][0][1]))
-    if asked.kind not in ('any', 'person', 'place'): return False
-    place = any(m > 0.5 for m in asked.match('address'))
-    return place == (fact['labels'][0][1] == 'address')
-
-# %% ../../nbs/text/12_reader.ipynb #28b51ff3
-def _penalty(reader: Reader, asked: Asked, fact: Fact, value: str) -> float:
-    "What a value loses for repeating the question, and for being long"
-    overlap = asked.precision(value, reader) if fact['kind'] != 'title' and asked.kind != 'yesno' else 0.0
-    by = reader.weights
-    if fact['kind'] == 'head': return 0.0
-    rate = by['overlap of complement' if fact.get('looks') == 'complement' else 'overlap']
-    cut = by['open bracket'] * (value.count('(') != value.count(')'))
-    return cut + rate * max(0.0, overlap - by['overlap from']) + by['long'] * max(0, len(value.split()) - 8)
-
-# %% ../../nbs/text/12_reader.ipynb #f9fb81f2
-def _score_cell(reader: Reader, asked: Asked, fact: CellFact, around: list) -> tuple:
-    "Coverage and label of a table cell: its column, its row, and the heads of cells that are named"
-    head, by = fact['labels'][0][1], reader.weights
-    parts, rows = [(1.0, asked.match(head)), *around], [0.0]
-    for other_head, text, first in fact['others']:
-        m = asked.match(text)
-        if not any(m): continue
-        precision = asked.precision(text, reader)
-        parts.append((by['in first cell' if first else 'in other cell'], m))
-        rows.append(precision * (1.0 if first else by['in first cell']))
-        if precision > by['lends head']: parts.append((by['in other head'], asked.match(other_head)))
-    if asked.focus and head: parts.append((1.0, asked.match(head)))
-    named = asked.precision(head, reader) if head else by['no head']
-    if fact['alone'] and head: return asked.coverage(*parts), named
-    focused = any(s > 0.6 for w, s in zip(asked.words, asked.match(head)) if w in asked.focus)
-    wanted = by['focus'] if focused else 0.0
-    return asked.coverage(*parts) + wanted, by['column of cell'] * named + by['row of cell'] * max(rows)
-
-# %% ../../nbs/text/12_reader.ipynb #9ee0a542
-def _score_sentence(reader: Reader, asked: Asked, fact: SentenceFact, around: list) -> tuple:
-    "Coverage by the words of a sentence, and how far the words right before the value are asked for"
-    by = reader.weights
-    cover = asked.coverage((by['in sentence'], sentence_match(asked, fact, by)), *around)
-    text, (a, b) = fact['sentence'], fact['at']
-    before = [w for w in tokens(without_values(text[:a])) if w not in SMALL][-2:]
-    after = [w for w in tokens(text[b:]) if w not in SMALL][:1]
-    return cover, max(by['word before'] * asked.precision(' '.join(before), reader),
-                      by['word behind'] * asked.precision(' '.join(after), reader))
-
-# %% ../../nbs/text/12_reader.ipynb #9a813bca
-def _keep_best(best: dict[tuple, Candidate], key: tuple, candidate: Candidate):
-    "Put a candidate under `key`, unless a better one is there"
-    if key not in best or best[key]['score'] < candidate['score']: best[key] = candidate
-
-# %% ../../nbs/text/12_reader.ipynb #ec72520e
-def _askable_facts(reader: Reader, asked: Asked) -> list[Fact]:
-    "The facts that a question can mean: lines that point only by page"
-    return [f for f in reader.facts if asked.page or f['kind'] != 'pointer'] if asked.words else []
-
-# %% ../../nbs/text/12_reader.ipynb #e66d2ccf
-def _pick_extreme(rows: list, sign: int):
-    "The row (number, ...) whose number is largest, or smallest; None where two share it or numbers are missing"
-    rows = [r for r in rows if r[0] is not None]
-    ranked = sorted(rows, key=lambda r: -sign * r[0])
-    return ranked[0] if len(ranked) >= 2 and ranked[0][0] != ranked[1][0] else None
-
-# %% ../../nbs/text/12_reader.ipynb #8a8a6ae3
-def _numbers(table: Table, cells: list, col: int) -> list:
-    "(number, fact) of a column, totals left out; empty if it does not hold values"
-    first = lambda f: (table['rows'][f['row']][0] or {}).get('text', '')
-    column = [f for f in cells if f['col'] == col and not re.match(r'(?:sub|grand )?total|sum', first(f), re.I)]
-    if sum(is_value(dict(text=f['value'])) for f in column) < 0.6 * len(column): return []
-    return [(to_number(f['value']), f) for f in column]
-
-def _same_row(cells: list[CellFact], fact: CellFact) -> list[CellFact]:
-    "The other cells of the row of `fact`"
-    return [f for f in cells if f['row'] == fact['row'] and f is not fact]
-
-# %% ../../nbs/text/12_reader.ipynb #b2425962
-def _bar_name(fact: Fact) -> Fact:
-    "What stands below a bar, as a fact"
-    out = fact.copy()
-    out.update(value=fact['labels'][0][1], bbox=fact.get('key_box') or fact['bbox'])
-    return out
-
-def _find_extreme(reader: Reader, asked: Asked, fact: Fact, row: list[CellFact]) -> Candidate:
-    "The candidate for the row or bar of an extreme"
-    caption, by = next((t for r, t in fact['labels'] if r == 'caption'), ''), reader.weights
-    head = fact['labels'][0][1] if fact['kind'] == 'cell' else caption
-    names = [(asked.precision(f['labels'][0][1], reader) + by['first column'] * (f['col'] == 0), f) for f in row]
-    name = max(names, key=lambda p: p[0])[1] if names else _bar_name(fact)
-    around = labels_around(reader, asked, fact, ('section', 'title'))
-    named = asked.match(name['labels'][0][1] if row else '')
-    cover = asked.coverage((1.0, asked.match(head)), (1.0, named), *around)
-    score = cover + meaning_bonus(reader, asked, head) + by['label'] * asked.precision(head, reader) + by['extreme']
-    return Candidate(answer=name['value'], page=name['page'], bbox=name['bbox'], score=score, cover=cover,
-                     label=0.0, kind='extreme', fact=name)
-
-# %% ../../nbs/text/12_reader.ipynb #bc685c01
-CALIBRATION: dict[str, float] = dict(bias=-2.96, cover=2.69, label=1.21, lead=4.67, misfit=-1.82, unheard=-0.71)
-
-# %% ../../nbs/text/12_reader.ipynb #9a88bf75
-SUREST = 0.97   # nothing that is read is surer
-UNSAID = 0.2    # where a narrow word of the question is not said, or an address of mail is asked for and this is none
-NAMED = 0.95    # share of a label from which a question says it as a whole
-NOTHING = 0.1   # coverage below which a question is not touched at all, whatever the lead
-
-# %% ../../nbs/text/12_reader.ipynb #6016e133
-CLOSE = 0.15   # what is that much behind the best candidate may be meant as well
-TIED = 0.03    # a lead below it tells the best from nothing
-
-def rivals(
-    ranked: list[Candidate],  # best first; at least one
-    within: float = math.inf  # how far behind the best one at most, in scores
-) -> list[Candidate]:         # best first
-    "The candidates that say something else than the best one, neither a part of it nor more than it."
-    best, key = ranked[0], answer_key(ranked[0]['answer'])
-    return [c for c in ranked[1:] if c['score'] > best['score'] - within
-            and not same_answer(c['answer'], best['answer'])
-            and key not in (other := answer_key(c['answer'])) and other not in key]
-
-def calibrated(
-    seen: dict[str, float],  # what `Reader.evidence` gives
-    weights: dict[str, float] # one of `CALIBRATION`
-) -> float:                  # 0-1
-    "The logistic function of the weighted evidence."
-    logit = weights['bias'] + sum(weights.get(k, 0.0) * v for k, v in seen.items())
-    return min(SUREST, 1 / (1 + math.exp(-logit)))
-
-# %% ../../nbs/text/12_reader.ipynb #9438be04
-def statement(
-    found: Candidate # an answer, or what may be one
-) -> str:            # a note
-    "What a candidate says, as a note: its labels and its value."
-    fact = found['fact']
-    if is_sentence(fact): return fact['sentence'].strip()
-    if is_cell(fact):
-        names = [t for _, t, first in fact['others'] if first] + [t for r, t in fact['labels'] if r == 'column' and t]
-        return f"{', '.join(t.rstrip(': ') for t in names)}: {fact['value']}" if names else fact['value']
-    return f"{fact['labels'][0][1]}: {fact['value']}" if fact['kind'] != 'title' else f"Title: {fact['value']}"
-
 # %% ../../nbs/text/12_reader.ipynb #94bc75d9
-def _table_region(table: Table, page: int) -> Region:
+def _describe_table(table: Table, page: int) -> Region:
     rows = [table['header'] or []] * (table['page'] == page) + table['rows']
     cells = [c for r in rows for c in r if c and c.get('page', page) == page]
     first = [r[0]['text'] for r in table['rows'] if r[0] and r[0].get('page') == page]
     heads = [c['text'] for c in table['header'] or [] if c]
     named = f"columns {', '.join(heads)}; rows " if heads else 'rows '
-    content = _short(f"Table: {named}{', '.join(first)}")
+    content = _shorten(f"Table: {named}{', '.join(first)}")
     return Region(page=page, bbox=enclosing([c['bbox'] for c in cells]), tag='table', content=content)
 
-# %% ../../nbs/text/12_reader.ipynb #029691d7
-def _section_regions(context: dict, page: int) -> list[Region]:
+def _describe_sections(context: dict, page: int) -> list[Region]:
     spans, heads = context['spans'], context['heads']
     starts = [-1.0] + [h['y0'] for h in heads] + [math.inf]
     out = []
@@ -662,9 +656,9 @@ def _section_regions(context: dict, page: int) -> list[Region]:
         text = '; '.join(row_text(row) for row in page_rows(inside))
         if not inside: continue
         box = enclosing([s['bbox'] for s in inside])
-        out.append(Region(page=page, bbox=box, tag='section', content=_short(text)))
+        out.append(Region(page=page, bbox=box, tag='section', content=_shorten(text)))
     return out
 
-def _short(text: str, most: int = 180) -> str:
+def _shorten(text: str, most: int = 180) -> str:
     "`text` up to a word's end before `most` characters"
     return text if len(text) <= most else text[:most].rsplit(' ', 1)[0].rstrip(' ,;:') + ' ...'

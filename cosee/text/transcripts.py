@@ -26,7 +26,7 @@ class Block(NamedTuple):
     rows: list[list[str]]
     box: Optional[Box] = None  # 0-1; None: it was not said where it stands
 
-def _box_of(values: Any, width: float, height: float) -> Optional[Box]:
+def _read_box(values: Any, width: float, height: float) -> Optional[Box]:
     "Left, top, right, bottom in a unit of the page, or None where they are no place on it"
     if not isinstance(values, (list, tuple)) or len(values) != 4: return None
     if not all(type(v) in (int, float) and abs(v) < 1e6 for v in values): return None
@@ -42,15 +42,15 @@ _MARKS = re.compile(r'^\s*(?:>\s*)*(?:#{1,6}\s+|[-*+•]\s+)?|!\[[^\]\n]{0,1000}
 _STRESS = re.compile(r'(?<![\w*])(\*{1,3}|__|`)(?=\S)(.{1,300}?)(?<=\S)\1(?![\w*])')
 _ESCAPED = re.compile(r'\\([\\`*_{}\[\]()#+.!|<>~$%&-])')
 
-def _plain(text: str) -> str:
+def _strip_marks(text: str) -> str:
     "A line as it would be typed"
     return clean_print(unescape(_ESCAPED.sub(r'\1', _STRESS.sub(r'\2', _MARKS.sub('', text)))))
 
 # %% ../../nbs/text/40_transcripts.ipynb #c4000013
-def _html_table(text: str) -> list[list[str]]:
+def _read_html_table(text: str) -> list[list[str]]:
     "The rows of a table in HTML, its caption first"
     lead, *parts = re.split(r'<tr\b[^<>]*>', text, flags=re.I)
-    lead = _plain(re.sub('<[^<>]*>', ' ', lead))
+    lead = _strip_marks(re.sub('<[^<>]*>', ' ', lead))
     rows, covered = [[lead]] if lead else [], defaultdict[int, int](int)   # column: first row free of cells above
     for r, part in enumerate(parts):
         cells, said = list[str](), re.split(r'<t[dh]\b([^<>]*)>', part, flags=re.I)
@@ -59,7 +59,7 @@ def _html_table(text: str) -> list[list[str]]:
                             for way in ('col', 'row'))
             while covered[len(cells)] > r: cells.append('')
             for i in range(across): covered[len(cells) + i] = r + down
-            cells += [_plain(re.sub('<[^<>]*>', ' ', text)), *[''] * (across - 1)]
+            cells += [_strip_marks(re.sub('<[^<>]*>', ' ', text)), *[''] * (across - 1)]
         rows.append(cells)
     return rows
 
@@ -73,8 +73,8 @@ def _read_lines(text: str) -> Iterator[Block]:
     "The blocks of Markdown without tables in HTML; empty lines stay"
     for is_table, group in groupby(text.splitlines(), lambda line: line.lstrip().startswith('|')):
         rows = [line.strip() for line in group if not _RULE.fullmatch(line)]
-        if not is_table: yield from (Block([[_plain(part)]]) for row in rows for part in _BREAK.split(row))
-        else: yield Block([[_plain(_BREAK.sub(' ', cell)) for cell in _PIPE.split(row[1:].removesuffix('|'))]
+        if not is_table: yield from (Block([[_strip_marks(part)]]) for row in rows for part in _BREAK.split(row))
+        else: yield Block([[_strip_marks(_BREAK.sub(' ', cell)) for cell in _PIPE.split(row[1:].removesuffix('|'))]
                            for row in rows if not set(row) <= set('|-:+ \t')])
 
 def _read_markdown(text: str) -> Iterator[Block]:
@@ -82,7 +82,7 @@ def _read_markdown(text: str) -> Iterator[Block]:
     text, at = re.sub(r'\n\s*\n', '\n\n', _FRONT.sub('', text).strip()), 0
     for m in _TABLE.finditer(text):
         yield from _read_lines(text[at:m.start()])
-        yield Block(_html_table(m[0]))
+        yield Block(_read_html_table(m[0]))
         at = m.end()
     yield from _read_lines(text[at:])
 
@@ -99,8 +99,8 @@ def _read_layout(text: str, unit: tuple[float, float]) -> list[Block]:
     packed = [part for entry in found for value in entry.values() if isinstance(value, list) for part in value]
     entries = [e for e in (*found, *packed) if isinstance(e, dict) and isinstance(_first(e, _TEXT_NAMES), str)]
     said = [_first(e, _BOX_NAMES) for e in entries]
-    boxes = [_box_of(box, *unit) for box in said]
-    off = any(_box_of(box, 1e6, 1e6) and not place for box, place in zip(said, boxes, strict=True))
+    boxes = [_read_box(box, *unit) for box in said]
+    off = any(_read_box(box, 1e6, 1e6) and not place for box, place in zip(said, boxes, strict=True))
     texts = [[row for block in _read_markdown(_first(e, _TEXT_NAMES)) for row in block.rows if any(row)]
              for e in entries]
     return [Block(rows, None if off else box) for rows, box in zip(texts, boxes, strict=True) if rows]
@@ -167,14 +167,14 @@ def _read_doctags(text: str) -> Iterator[Block]:
         else: continue
         if item.self_ref in of_tables and not item.prov: held = list(rows.values())
         elif rows:
-            box = _box_of(item.prov[0].bbox.as_tuple(), 1, 1) if item.prov else None
+            box = _read_box(item.prov[0].bbox.as_tuple(), 1, 1) if item.prov else None
             yield Block([*held, *rows.values()], box)
             held = []
 
 # %% ../../nbs/text/40_transcripts.ipynb #c4000028
 _LETTERS, _BETWEEN, _ROWS = 90, 4, 50   # of a line, between two columns, and on a page, where nothing is known
 
-def _wrap(block: Block, size: tuple[int, int]) -> list[list[str]]:
+def _wrap_rows(block: Block, size: tuple[int, int]) -> list[list[str]]:
     "The rows of a block, in which text is broken where its box ends"
     width, letters = _LETTERS, sum(len(cell) for row in block.rows for cell in row)
     if block.box and all(len(row) == 1 for row in block.rows):
@@ -187,7 +187,7 @@ def _wrap(block: Block, size: tuple[int, int]) -> list[list[str]]:
                                                        break_on_hyphens=False) or ['']]
     return out
 
-def _columns(rows: Sequence[Sequence[str]]) -> tuple[list[int], int]:
+def _measure_columns(rows: Sequence[Sequence[str]]) -> tuple[list[int], int]:
     "The letter at which each column begins, and how many letters wide all is"
     wide = defaultdict[int, int](int)
     for row in rows:
@@ -195,7 +195,6 @@ def _columns(rows: Sequence[Sequence[str]]) -> tuple[list[int], int]:
     starts = [0, *accumulate(wide[c] + _BETWEEN for c in range(len(wide)))]
     return starts, max(1, *(start + len(cell) for row in rows for start, cell in zip(starts, row, strict=False)))
 
-# %% ../../nbs/text/40_transcripts.ipynb #c4000029
 def _set_rows(
     rows: Sequence[Sequence[str]], # of a block
     starts: Sequence[int],         # letters at which its columns begin
@@ -224,7 +223,7 @@ def to_lines(
 ) -> list[TextLine]:         # one more than `MOST_LINES` at most; those whose own place is not known have a `region`
     "The lines of a page."
     page, pieces = (0., 0., 1., 1.), list[Iterator[TextLine]]()
-    set_ = [(rows := _wrap(b, size), b.box, *_columns(rows)) for b in blocks if b.rows]
+    set_ = [(rows := _wrap_rows(b, size), b.box, *_measure_columns(rows)) for b in blocks if b.rows]
     pitch, top = 1 / max(_ROWS, sum(len(rows) for rows, *_ in set_)), 0
     letter, placed = 1 / max(_LETTERS, *(wide for *_, wide in set_), 1), all(box for _, box, *_ in set_)
     for rows, box, starts, wide in set_:

@@ -31,7 +31,6 @@ def _is_rising(numbers: Sequence[int]) -> bool:
     falls = sum(b < a for a, b in zip(numbers, numbers[1:], strict=False))
     return falls <= len(numbers) // 5
 
-# %% ../../nbs/text/30_unlabelled.ipynb #887c53b8
 def _find_dotted_tops(page: PageText, fewest: int) -> set[float]:
     "Upper edges of the lines that end in a number behind dots; none where they are too few or do not rise"
     found = [(line, m[1]) for line in page['lines'] if (m := _LEADING.search(line['text']))]
@@ -44,7 +43,6 @@ def _find_numbered(rows: list[list[Span]]) -> list[Span]:
     if len(found) < _FEWEST_TITLED or not _is_rising([number for _, number in found]): return []
     return [s for row, _ in found for s in row]
 
-# %% ../../nbs/text/30_unlabelled.ipynb #7b33dc30
 def pointer_lines(
     page: PageText,       # a page of text
     rows: list[list[Span]] # its rows
@@ -73,18 +71,18 @@ _OFTEN = 3       # pages on which a line must stand
 
 def _is_in_margin(s: Span) -> bool: return s['bbox'][3] < _MARGIN or s['bbox'][1] > 1 - _MARGIN
 
-def _without_digits(s: Span) -> str: return re.sub(r'\d+', '0', s['text'].lower())
+def _mask_digits(s: Span) -> str: return re.sub(r'\d+', '0', s['text'].lower())
 
 def headers_footers(
     pages: Sequence[Sequence[Span]] # spans of each page
 ) -> list[list[Span]]:              # of each page, those that are running heads and page numbers
     "Lines in the margins that stand on page after page."
-    seen = Counter(t for spans in pages for t in {_without_digits(s) for s in spans if _is_in_margin(s)})
+    seen = Counter(t for spans in pages for t in {_mask_digits(s) for s in spans if _is_in_margin(s)})
     first, out = set(), []
     for spans in pages:
-        margin = [s for s in spans if _is_in_margin(s) and seen[_without_digits(s)] >= _OFTEN]
-        out.append([s for s in margin if _without_digits(s) in first or s['text'].isdigit()])
-        first |= {_without_digits(s) for s in margin}
+        margin = [s for s in spans if _is_in_margin(s) and seen[_mask_digits(s)] >= _OFTEN]
+        out.append([s for s in margin if _mask_digits(s) in first or s['text'].isdigit()])
+        first |= {_mask_digits(s) for s in margin}
     return out
 
 # %% ../../nbs/text/30_unlabelled.ipynb #47a52093
@@ -110,7 +108,6 @@ _OTHER = re.compile(r'''
     | \d{5,}-?\s?[A-Z]\)?$                 # a registration: 812345-X
 ''', re.I | re.X)
 
-# %% ../../nbs/text/30_unlabelled.ipynb #a6e0280f
 _FORMS = 'sdn|bhd|s/b|ltd|limited|inc|gmbh|ag|kg|ohg|sarl|sas|llc|llp|plc'
 _TRADES = ('enterprise|trading|company|corp|corporation|restaurant|restoran|stores?|shop|mart|market|supermarket|'
            'cafe|bistro|pharmacy|farmasi|hardware|hotel|bank|books?|stationery|electrical|marketing|services?|'
@@ -151,7 +148,6 @@ def _find_name_lines(lines: list[Span]) -> list[Span]:
     if at + 1 < len(names) and _FIRM.match(names[at + 1]['text']): at += 1
     return names[begin:at + 1]
 
-# %% ../../nbs/text/30_unlabelled.ipynb #b8b6126d
 _WITHIN = 0.5   # share of a page in which its head can stand
 _LONGEST = 6    # lines of an address
 
@@ -159,7 +155,7 @@ def _is_overlapping(a: Span, b: Span) -> bool:
     "Do two spans share some of their width?"
     return min(a['x1'], b['x1']) > max(a['x0'], b['x0'])
 
-def _address_lines(start: Span, below: list[Span]) -> list[Span]:
+def _find_address_lines(start: Span, below: list[Span]) -> list[Span]:
     "The lines of the address that begins at `start`"
     out = [start]
     for s in below[:_LONGEST - 1]:
@@ -173,11 +169,10 @@ def _address_lines(start: Span, below: list[Span]) -> list[Span]:
 _WHO = 'name of the company, shop or sender that issued the receipt'
 _WHERE = 'address, place and street of the firm that issued the receipt'
 
-def _head_fact(spans: list[Span], value: str, key: str, around: str) -> Optional[Fact]:
+def _make_head_fact(spans: list[Span], value: str, key: str, around: str) -> Optional[Fact]:
     "A fact of the head; none without lines"
     return lines_fact('head', value.strip(' ,'), spans, key, around) if spans else None
 
-# %% ../../nbs/text/30_unlabelled.ipynb #470c3a65
 def letterhead(
     spans: list[Span], # spans of a page, from top to bottom
     height: float,     # of the page, in pixels
@@ -189,9 +184,9 @@ def letterhead(
     if at is None: named, address = _find_name_lines(head[:4]) if bill else [], []
     else:
         above, below = ([s for s in part if _is_overlapping(head[at], s)] for part in (head[:at], head[at + 1:]))
-        named, address = _find_name_lines(above), _address_lines(head[at], below)
-    found = [_head_fact(named, _REGISTRATION.sub('', row_text(named)), 'company', _WHO),
-             _head_fact(address, row_text(address), 'address', _WHERE)]
+        named, address = _find_name_lines(above), _find_address_lines(head[at], below)
+    found = [_make_head_fact(named, _REGISTRATION.sub('', row_text(named)), 'company', _WHO),
+             _make_head_fact(address, row_text(address), 'address', _WHERE)]
     return [fact for fact in found if fact]
 
 # %% ../../nbs/text/30_unlabelled.ipynb #b7d20c12
@@ -211,7 +206,7 @@ def _find_block(label: Span, spans: list[Span]) -> list[Span]:
               and not any(p.fullmatch(s['text']) for _, p in _BLOCK)]
     for start in (label, *beside[:1]):
         column = [s for s in under if abs(s['x0'] - start['x0']) < start['h']]
-        lines = _address_lines(start, column)
+        lines = _find_address_lines(start, column)
         if len(lines) > 2: return lines[1:] if start is label else lines
     return []
 
@@ -256,7 +251,6 @@ _PART = re.compile(r'''
 ''', re.I | re.X)
 _SUMMARY = re.compile(r'(?:gst|tax|vat|mwst|tva)\W{0,2}(?:code|s[uo]\w*mm?\w*y|übersicht)', re.I)
 
-# %% ../../nbs/text/30_unlabelled.ipynb #248f0d10
 _LAST = re.compile(r'round|to be paid|\bnett?\b|payable|due|grand|to pay|zu zahlen|endbetrag|à payer|ttc', re.I)
 _WITH_TAX = re.compile(r'\bin[cl]|inkl|gesamtbetrag', re.I)
 _GIVEN = re.compile(r'cash|tender|paid|payment|visa|card|gegeben|bar\b|espèces', re.I)
@@ -283,7 +277,6 @@ def _read_amount(amount: str) -> float:
     "An amount of money; a scan may have a gap behind its decimal mark"
     return to_number(re.sub(r'(?<=[.,])\s(?=\d\d(?!\d))', '', amount)) or 0.0
 
-# %% ../../nbs/text/30_unlabelled.ipynb #d4464090
 def _find_sums(rows: list[list[Span]]) -> list[_Sum]:
     "The totals of a bill, those of its tax summary left out"
     out, rounded = [], False
@@ -301,7 +294,7 @@ def _find_sums(rows: list[list[Span]]) -> list[_Sum]:
     return out
 
 # %% ../../nbs/text/30_unlabelled.ipynb #fb09c440
-def _settled_amounts(rows: list[list[Span]]) -> set[float]:
+def _compute_settled(rows: list[list[Span]]) -> set[float]:
     "What was given less what came back, for every such pair; what was given where nothing came back"
     said = [(row_text(row), _find_amounts(row)) for row in rows]
     given = [_read_amount(a) for t, found in said if _GIVEN.search(t) and not _BACK.search(t) for _, a in found[-1:]]
@@ -310,7 +303,7 @@ def _settled_amounts(rows: list[list[Span]]) -> set[float]:
 
 def _find_paid(rows: list[list[Span]]) -> Optional[_Sum]:
     "The sum that was paid, or is to be paid"
-    sums, settled = _find_sums(rows), _settled_amounts(rows)
+    sums, settled = _find_sums(rows), _compute_settled(rows)
     def rank(at): return round(at[1].value, 2) in settled, at[1].worth, at[0]
     return max(enumerate(sums), key=rank, default=(0, None))[1]
 
@@ -325,8 +318,7 @@ def _find_bill_date(spans: list[Span]) -> Optional[tuple[Span, str]]:
     named = [p for p in full if re.search(r'dat[eu]|\bbill dt|\bdt\b', p[0]['text'], re.I)]
     return next(iter([*named, *full]), None)
 
-# %% ../../nbs/text/30_unlabelled.ipynb #6a28fce4
-def _part_fact(kind: str, span: Span, value: str, key: str, around: str) -> Fact:
+def _make_part_fact(kind: str, span: Span, value: str, key: str, around: str) -> Fact:
     "A fact that takes a part of a line"
     at = span['text'].find(value)
     box = part_box(span, at, at + len(value))
@@ -337,9 +329,9 @@ def bill_facts(
 ) -> list[Fact]:      # its date and the sum that was paid, as far as they are found
     "What a receipt or an invoice says without a label that everyone would know."
     dated, paid = _find_bill_date(spans), _find_paid(page_rows(spans))
-    day = [_part_fact('stamp', *dated, 'date', 'date of the receipt issued')] if dated else []
+    day = [_make_part_fact('stamp', *dated, 'date', 'date of the receipt issued')] if dated else []
     around = 'total amount of the receipt or invoice, paid or to be paid'
-    return day + ([_part_fact('total', paid.span, paid.text, paid.label, around)] if paid else [])
+    return day + ([_make_part_fact('total', paid.span, paid.text, paid.label, around)] if paid else [])
 
 # %% ../../nbs/text/30_unlabelled.ipynb #09693ca0
 _MARKS = re.compile(r'[\s,]*[∗*†‡§¶#\d⁰¹²³⁴-⁹]+$')
@@ -377,7 +369,7 @@ _VERSION = re.compile(r'\b(?:version|release|revision|edition|fassung|ausgabe|r�
                       r'(?:number|nummer|numéro|no\.?)?\s*:?\s*(v?\d+(?:\.\d+)+\w*)', re.I)
 _LONG, _DEEP, _MOST, _LESS = 8, .3, 10, .55   # words of a line; share of a page, lines below a title; a subtitle
 
-def _lines_below(spans: list[Span], title: Span, height: float) -> list[Span]:
+def _find_lines_below(spans: list[Span], title: Span, height: float) -> list[Span]:
     "The lines below a title that belong to it"
     out = []
     for s in sorted(spans, key=lambda s: s['cy']):
@@ -392,15 +384,14 @@ _OF = {'author': 'author, authors: who wrote the document, article, book, paper,
        'version': 'version, release, version number of the file, document, package',
        'whose CV': 'whose CV, resume, curriculum vitae: name of the person, applicant'}
 
-def _author_facts(lines: list[Span]) -> list[Fact]:
+def _find_authors(lines: list[Span]) -> list[Fact]:
     "The names below a title, as one answer"
     named = [(s, name) for s in lines if (name := _read_names(s['text']))]
     named = [(s, name) for s, name in named if _BY.match(s['text'])] or named   # by whom, where it is said
     if not named: return []
     return [lines_fact('byline', ', '.join(n for _, n in named), [s for s, _ in named], 'author', _OF['author'])]
 
-# %% ../../nbs/text/30_unlabelled.ipynb #668d2983
-def _version_facts(lines: list[Span], spans: list[Span]) -> list[Fact]:
+def _find_version(lines: list[Span], spans: list[Span]) -> list[Fact]:
     "The version that the title names, or else the only one that the page names"
     found = [(s, m[1]) for s in lines if (m := _VERSION.search(s['text']))]
     if not found:
@@ -408,7 +399,7 @@ def _version_facts(lines: list[Span], spans: list[Span]) -> list[Fact]:
         if len({v for _, v in found}) > 1: return []
     return [lines_fact('byline', v, [s], 'version', _OF['version']) for s, v in found[:1]]
 
-def _date_facts(lines: list[Span]) -> list[Fact]:
+def _find_date(lines: list[Span]) -> list[Fact]:
     "The first date below a title"
     found = next(((s, m[0]) for s in lines if len(s['text'].split()) <= 6 and (m := _DATE.search(s['text']))), None)
     if found is None: return []
@@ -420,13 +411,13 @@ def title_facts(
     height: float      # of the page, in pixels
 ) -> list[Fact]:       # authors, date and version, as far as they are found
     "What a title page says by its form."
-    lines = _lines_below(spans, title, height)
+    lines = _find_lines_below(spans, title, height)
     if len(lines) > _MOST: lines = []
-    found = _author_facts(lines)
-    found += _date_facts(lines)
+    found = _find_authors(lines)
+    found += _find_date(lines)
     if not found and (name := _read_names(title['text'])):
         found = [lines_fact('byline', name, [title], 'whose CV', _OF['whose CV'])]
-    return found + _version_facts(lines, spans)
+    return found + _find_version(lines, spans)
 
 # %% ../../nbs/text/30_unlabelled.ipynb #6691a351
 _KEYS = {'email': 'email address', 'url': 'website, web address, internet page', 'iban': 'IBAN of the bank account',
@@ -435,7 +426,7 @@ _PATTERNS = {k: re.compile(r'\b' + PATTERNS[k]) for k in ('email', 'url', 'iban'
 _AGE = re.compile(r'(?:(?:aged?|âge|alter)\W+)?(\d{1,3}\s(?:ans|Jahre(?:\salt)?|years(?:\sold|\sof\sage)))', re.I)
 _CALLED = re.compile(r'(?:t[ée]l|phone)[^\W\d]*[\s.:]*', re.I)
 
-def _found(span: Span) -> list[tuple[str, str, int, int]]:
+def _find_plain_values(span: Span) -> list[tuple[str, str, int, int]]:
     "(kind, value, start, end) of the values that show what they are"
     text = span['text']
     out = [(k, m[0].rstrip('.,;)'), m.start(), m.end()) for k, p in _PATTERNS.items() for m in p.finditer(text)]
@@ -444,8 +435,7 @@ def _found(span: Span) -> list[tuple[str, str, int, int]]:
     if m := _AGE.fullmatch(text.rstrip(' .,')): out.append(('age', m[1], *m.span(1)))
     return out
 
-# %% ../../nbs/text/30_unlabelled.ipynb #87cd7d12
-def _different(found: list) -> int:
+def _count_different(found: list) -> int:
     "How many values differ in letters and digits"
     return len({re.sub(r'\W', '', f[2]).lower() for f in found})
 
@@ -453,12 +443,12 @@ def alone_facts(
     pages: list[list[Span]] # spans of each page
 ) -> list[Fact]:            # one for each kind of which there, or on the first page, is one value only
     "Values that need no label, since the document has no other of their kind."
-    found = [(s, *v) for spans in pages for s in spans for v in _found(s)]
+    found = [(s, *v) for spans in pages for s in spans for v in _find_plain_values(s)]
     out = []
     for kind, key in _KEYS.items():
         mine = [f for f in found if f[1] == kind]
-        if _different(mine) > 1: mine = [f for f in mine if f[0].get('page') == 1]
-        if _different(mine) != 1: continue
+        if _count_different(mine) > 1: mine = [f for f in mine if f[0].get('page') == 1]
+        if _count_different(mine) != 1: continue
         span, _, value, start, end = mine[0]
         out.append(make_fact('alone', value, span, [('key', key)], part_box(span, start, end)))
     return out
