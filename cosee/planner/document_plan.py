@@ -54,15 +54,15 @@ class DocumentPlan(PlannerOutput):
 
     @field_validator('pages', mode='before')
     @classmethod
-    def _pages(cls, value): return _read_numbers(value)
+    def _read_pages(cls, value): return _read_numbers(value)
 
     @field_validator('question', mode='before')
     @classmethod
-    def _question(cls, value): return one_line(value, 300) if isinstance(value, str) else ''
+    def _read_question(cls, value): return one_line(value, 300) if isinstance(value, str) else ''
 
     @field_validator('tools', mode='before')
     @classmethod
-    def _tools(cls, value):
+    def _read_tools(cls, value):
         names = re.split(r'[,;\s]+', value) if isinstance(value, str) else value if isinstance(value, list) else []
         return [n for n in PAGE_TOOL_NAMES if n in names]
 
@@ -85,7 +85,7 @@ def find_named_pages(
     return sorted({n for n in found if 1 <= n <= num_pages})
 
 # %% ../../nbs/planner/05_document_plan.ipynb #90678ff4
-_DISTORTED = {   # words of a request -> the distortion that they name
+_DISTORTION_WORDS = {   # words of a request -> the distortion that they name
     r'blur(?:red|ry|s|riness)?|(?:out of|in) focus|sharpness|sharp enough': 'blur',
     r'grainy|image noise|film grain': 'noise',
     r'too dark|underexposed|too bright|overexposed': 'brightness', r'faded|low contrast|washed out': 'contrast',
@@ -101,7 +101,7 @@ _SUM = re.compile(r'\b(?:add up|altogether|sum of|difference between|ratio of|pe
                   r'|average of)\b', re.I)
 
 # %% ../../nbs/planner/05_document_plan.ipynb #e9940b84
-def _flags(about_quality: bool, named: bool) -> dict[str, bool]:
+def _choose_steps(about_quality: bool, named: bool) -> dict[str, bool]:
     "Set the steps of a plan that nobody was asked for: none where quality is no matter"
     return dict(distortion_detection=about_quality and not named, distortion_analysis=about_quality,
                 tool_selection=about_quality, tool_execution=about_quality)
@@ -111,7 +111,7 @@ def read_request(
     num_pages: int # of the document
 ) -> DocumentPlan:
     "Read the plan that a request makes by itself, without a model."
-    named = [name for words, name in _DISTORTED.items() if re.search(rf'\b(?:{words})\b', request, re.I)]
+    named = [name for words, name in _DISTORTION_WORDS.items() if re.search(rf'\b(?:{words})\b', request, re.I)]
     about = bool(named or _QUALITY.search(request))
     tool = re.search(r'\b(psnr|ssim)\b', request, re.I)
     wanted = dict(zoom=_CLOSER.search(request), calculate=_SUM.search(request))
@@ -119,7 +119,7 @@ def read_request(
         query_type='IQA' if about else 'Other', query_scope='Global',
         distortion_source='Explicit' if named else 'Inferred', distortions={'Global': named} if named else None,
         reference_mode='No-Reference', required_tool=tool[1].upper() if tool else None,
-        plan=cast(Any, _flags(about, bool(named))), pages=find_named_pages(request, num_pages),
+        plan=cast(Any, _choose_steps(about, bool(named))), pages=find_named_pages(request, num_pages),
         tools=[name for name, found in wanted.items() if found])
 
 # %% ../../nbs/planner/05_document_plan.ipynb #8d8f57f8

@@ -24,7 +24,7 @@ from ..utils.config import need
 # %% ../../nbs/planner/03_graph.ipynb #c8ac9724
 Node = Callable[..., dict[str, Any]]   # a state -> what changes in it
 
-def _langgraph():
+def _import_langgraph():
     "Import LangGraph's module of graphs"
     need('a graph', 'langgraph.graph')
     import langgraph.graph
@@ -36,7 +36,7 @@ def planner_graph(
     **kwargs           # config, fallback, cache, log, prompt of `plan`; root of `planner_node`
 ):                     # a compiled graph: state -> state
     "Build a graph of one node: the planner."
-    lg = _langgraph()
+    lg = _import_langgraph()
     g = lg.StateGraph(AgenticIQAState)
     g.add_node('planner', planner_node(client, **kwargs))
     g.add_edge(lg.START, 'planner')
@@ -66,13 +66,12 @@ def _document_node(client, root: Union[str, Path, None], config=None, fallback=N
     return node
 
 # %% ../../nbs/planner/03_graph.ipynb #02829b77
-def _episode_fields(episode: Episode) -> dict[str, Any]:
+def _pick_fields(episode: Episode) -> dict[str, Any]:
     "Pick the JSON-ready part of an episode"
     fields = ('answer', 'confidence', 'page', 'evidence', 'because', 'usage', 'stopped', 'steps', 'quality')
     return {**{k: episode[k] for k in fields}, 'board': episode['board'].to_dict()}
 
-# %% ../../nbs/planner/03_graph.ipynb #91a185cc
-def _as_document_plan(plan: Optional[PlannerOutput]) -> Optional[Planned]:
+def _to_document_plan(plan: Optional[PlannerOutput]) -> Optional[Planned]:
     "Turn a plan of the state into one that a team follows"
     if plan is None: return None
     if isinstance(plan, DocumentPlan): return Planned(plan)
@@ -89,17 +88,17 @@ def team_node(
     def node(state: AgenticIQAState) -> dict[str, Any]:
         try:
             made, pages = team(client, agents) if agents else team(client), _open_pages(state['image_path'], root)
-            controller = PlannedController(made, max_steps, planned=_as_document_plan(state.get('plan')))
+            controller = PlannedController(made, max_steps, planned=_to_document_plan(state.get('plan')))
             episode = controller.run(pages, state['query'], ledger=Ledger(max_tokens))
         except Exception as e: return dict(answer='', error=error_text(e))
-        return dict(answer=episode['answer'], episode=_episode_fields(episode))
+        return dict(answer=episode['answer'], episode=_pick_fields(episode))
     return node
 
 # %% ../../nbs/planner/03_graph.ipynb #6b778244
 def _is_answered(state: AgenticIQAState) -> bool:
     return not abstains(state.get('answer'))
 
-def _replanner(client, **kwargs) -> Node:
+def _make_planner(client, **kwargs) -> Node:
     "Make the planner's node, which hears what came of an earlier plan"
     picture, document = planner_node(client, **kwargs), _document_node(client, **kwargs)
     def again(state: AgenticIQAState) -> dict[str, Any]:
@@ -109,6 +108,18 @@ def _replanner(client, **kwargs) -> Node:
         anew = f"{state['query']}\n(An earlier plan led to no answer. {said} Plan anew.)"
         return node({**state, 'query': anew})
     return again
+
+# %% ../../nbs/planner/03_graph.ipynb #0c1d4833
+def _with_checked_paths(node: Node, root: Union[str, Path, None]) -> Node:
+    "Wrap a node so that it gets checked paths alone"
+    def checked_node(state: AgenticIQAState) -> dict[str, Any]:
+        try:
+            found = check_image_path(state['image_path'], root, _DOCUMENTS)
+            checked: AgenticIQAState = {**state, 'image_path': str(found)}
+            if path := state.get('reference_path'): checked['reference_path'] = str(check_image_path(path, root))
+            return node(checked)
+        except Exception as e: return dict(quality={}, error=error_text(e))
+    return checked_node
 
 # %% ../../nbs/planner/03_graph.ipynb #90e2a8fa
 def cosee_graph(
@@ -123,12 +134,12 @@ def cosee_graph(
     **kwargs              # config, fallback, cache, log, prompt of `plan`
 ):                        # a compiled graph: state -> state
     "Build the graph planner -> quality -> team -> answer, with a way back."
-    lg = _langgraph()
+    lg = _import_langgraph()
     def again(state: AgenticIQAState) -> str: return 'planner' if state.get('attempts', 0) < max_plans else lg.END
     def after_plan(state: AgenticIQAState) -> str: return 'quality' if state.get('plan') else again(state)
     def after_team(state: AgenticIQAState) -> str: return lg.END if _is_answered(state) else again(state)
     g = lg.StateGraph(AgenticIQAState)
-    g.add_node('planner', _replanner(planner or client, root=root, **kwargs))
+    g.add_node('planner', _make_planner(planner or client, root=root, **kwargs))
     g.add_node('quality', _with_checked_paths(quality_node, root))
     g.add_node('team', team_node(client, agents, max_steps, max_tokens, root))
     g.add_edge(lg.START, 'planner')
@@ -136,18 +147,6 @@ def cosee_graph(
     g.add_edge('quality', 'team')
     g.add_conditional_edges('team', after_team, ['planner', lg.END])
     return g.compile(checkpointer=checkpointer)
-
-# %% ../../nbs/planner/03_graph.ipynb #0c1d4833
-def _with_checked_paths(node: Node, root: Union[str, Path, None]) -> Node:
-    "Wrap a node so that it gets checked paths alone"
-    def checked_node(state: AgenticIQAState) -> dict[str, Any]:
-        try:
-            found = check_image_path(state['image_path'], root, _DOCUMENTS)
-            checked: AgenticIQAState = {**state, 'image_path': str(found)}
-            if path := state.get('reference_path'): checked['reference_path'] = str(check_image_path(path, root))
-            return node(checked)
-        except Exception as e: return dict(quality={}, error=error_text(e))
-    return checked_node
 
 # %% ../../nbs/planner/03_graph.ipynb #988d85b5
 def serializer():
@@ -163,6 +162,6 @@ def serializer():
 
 def memory():
     "Make a checkpointer in this process's memory."
-    _langgraph()
+    _import_langgraph()
     from langgraph.checkpoint.memory import InMemorySaver
     return InMemorySaver(serde=serializer())

@@ -44,7 +44,7 @@ _YES = ('true', 'yes', '1', 'on', 'required')
 _NO = ('false', 'no', '0', 'off', 'none', 'skip', 'not required')
 _FLAGS: dict[str, bool] = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
 
-def _flag(value):
+def _read_flag(value):
     "Read a flag as a boolean, or the value itself for pydantic to refuse"
     if isinstance(value, (int, float)) and value in (0, 1): return bool(value)
     return _FLAGS.get(value.strip().lower(), value) if isinstance(value, str) else value
@@ -59,10 +59,10 @@ class PlanControlFlags(BaseModel):
 
     @field_validator('*', mode='before')
     @classmethod
-    def _flags(cls, value): return _flag(value)
+    def _read_flags(cls, value): return _read_flag(value)
 
 # %% ../../nbs/planner/00_planning.ipynb #5734e09b
-_WORDS = dict(
+_SPELLINGS = dict(
     query_type={'iqa': 'IQA', 'imagequalityassessment': 'IQA', 'quality': 'IQA', 'other': 'Other', 'others': 'Other',
                 'noniqa': 'Other'},
     distortion_source={'explicit': 'Explicit', 'explict': 'Explicit', 'inferred': 'Inferred', 'implicit': 'Inferred'},
@@ -70,68 +70,69 @@ _WORDS = dict(
                     'nr': 'No-Reference', 'blind': 'No-Reference', 'none': 'No-Reference'})
 _NOTHING = ('', 'none', 'null', 'n/a', 'na', 'nil', 'not specified')
 
-def _bare(text: str) -> str: return re.sub(r'[^a-z]', '', text.lower())
+def _keep_letters(text: str) -> str: return re.sub(r'[^a-z]', '', text.lower())
 
-def _nothing(value) -> bool: return value is None or isinstance(value, str) and value.strip().lower() in _NOTHING
+def _is_empty(value) -> bool: return value is None or isinstance(value, str) and value.strip().lower() in _NOTHING
 
 _OTHER_NAMES = dict(   # of fields and flags -> ours
     task_type='query_type', reference_type='reference_mode', required_object_names='query_scope',
     required_objects='query_scope', required_distortions='distortions', required_tools='required_tool',
     tool_execute='tool_execution')
 
-def _key(name: str) -> str:
+def _normalise_key(name: str) -> str:
     "camelCase, Title Case or dashes as snake_case; a field by its own name"
     key = re.sub(r'[\s\-]+', '_', re.sub(r'(?<=[a-z])(?=[A-Z])', '_', str(name).strip())).lower()
     return _OTHER_NAMES.get(key, key)
 
 # %% ../../nbs/planner/00_planning.ipynb #fe03404a
-def _names(value) -> list:
+def _read_names(value) -> list:
     "Read names of distortions as a list"
-    if _nothing(value): return []
+    if _is_empty(value): return []
     if isinstance(value, str): value = re.split(r'[,;]', value)
     if isinstance(value, dict): value = list(value)
     return [v.strip() if isinstance(v, str) else v
-            for v in value if not _nothing(v)] if isinstance(value, (list, tuple)) else value
+            for v in value if not _is_empty(v)] if isinstance(value, (list, tuple)) else value
 
 # %% ../../nbs/planner/00_planning.ipynb #f3d0b84f
-def _by_region(value, scope):
+def _group_by_region(value, scope):
     "Read distortions as region -> names"
-    if _nothing(value) or value in ({}, []): return None
-    if isinstance(value, dict): return {str(k): _names(v) for k, v in value.items()}
+    if _is_empty(value) or value in ({}, []): return None
+    if isinstance(value, dict): return {str(k): _read_names(v) for k, v in value.items()}
     if not isinstance(value, (str, list)): return value
     pairs = [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
-    if pairs: return {str(k): _names(v) for p in pairs for k, v in p.items()}
-    return {str(region): _names(value) for region in (scope if isinstance(scope, list) and scope else ['Global'])}
+    if pairs: return {str(k): _read_names(v) for p in pairs for k, v in p.items()}
+    return {str(region): _read_names(value) for region in (scope if isinstance(scope, list) and scope else ['Global'])}
 
-_WHOLE = ('global', 'wholeimage', 'image')   # ways to say that all of a picture is meant
+_WHOLE_PICTURE = ('global', 'wholeimage', 'image')   # ways to say that all of a picture is meant
 
-def _scope(value):
+def _read_scope(value):
     "Read regions as a list, or 'Global'"
-    if _nothing(value) or value == []: return 'Global'
+    if _is_empty(value) or value == []: return 'Global'
     if isinstance(value, str): value = [v.strip() for v in value.split(',') if v.strip()]
     only = value[0] if isinstance(value, list) and len(value) == 1 else None
-    return 'Global' if isinstance(only, str) and _bare(only) in _WHOLE else value
+    return 'Global' if isinstance(only, str) and _keep_letters(only) in _WHOLE_PICTURE else value
 
-def _tool(value):
+def _read_tool(value):
     "Read a tool by its name; several are one text"
     if isinstance(value, list) and all(isinstance(v, str) for v in value):
-        value = ', '.join(v.strip() for v in value if not _nothing(v))
-    return None if _nothing(value) else value
+        value = ', '.join(v.strip() for v in value if not _is_empty(v))
+    return None if _is_empty(value) else value
 
 # %% ../../nbs/planner/00_planning.ipynb #14079bc1
 def _read_plan(raw):
-    "What a model wrote, with harmless variants in the form of the specification"
+    "Bring the harmless variants of what a model wrote into the form of the specification"
     if not isinstance(raw, dict): return raw
-    raw = {_key(k): v for k, v in raw.items()}
+    raw = {_normalise_key(k): v for k, v in raw.items()}
     flags = next((raw[k] for k in ('plan', 'control_flags', 'plan_control_flags',
                                    'flags') if isinstance(raw.get(k), dict)), None)
     beside = {k: raw[k] for k in PlanControlFlags.model_fields if k in raw}
-    if flags is not None or beside: raw['plan'] = {**beside, **{_key(k): v for k, v in (flags or {}).items()}}
-    for field, words in _WORDS.items():
-        if isinstance(raw.get(field), str): raw[field] = words.get(_bare(raw[field]), raw[field])
-    raw['query_scope'] = _scope(raw.get('query_scope'))
-    raw['distortions'] = _by_region(raw.get('distortions'), raw['query_scope'])
-    raw['required_tool'] = _tool(raw.get('required_tool'))
+    if flags is not None or beside:
+        raw['plan'] = {**beside, **{_normalise_key(k): v for k, v in (flags or {}).items()}}
+    for field, words in _SPELLINGS.items():
+        if isinstance(raw.get(field), str): raw[field] = words.get(_keep_letters(raw[field]), raw[field])
+    raw['query_scope'] = _read_scope(raw.get('query_scope'))
+    raw['distortions'] = _group_by_region(raw.get('distortions'), raw['query_scope'])
+    raw['required_tool'] = _read_tool(raw.get('required_tool'))
     return raw
 
 # %% ../../nbs/planner/00_planning.ipynb #eb8b81a8
@@ -148,7 +149,7 @@ class PlannerOutput(BaseModel):
 
     @model_validator(mode='before')
     @classmethod
-    def _variants(cls, raw): return raw if isinstance(raw, cls) else _read_plan(raw)
+    def _accept_variants(cls, raw): return raw if isinstance(raw, cls) else _read_plan(raw)
 
 # %% ../../nbs/planner/00_planning.ipynb #a4f281a5
 class _Request(TypedDict):
@@ -200,23 +201,23 @@ Reference picture given: {reference}
 Request: {query}'''
 
 # %% ../../nbs/planner/00_planning.ipynb #266f97c5
-_NAME = dict(type='string', minLength=1, maxLength=60)
+_NAME_SCHEMA = dict(type='string', minLength=1, maxLength=60)
 
 def planner_schema() -> dict:
     "Build the JSON schema of a plan."
-    words = {f: dict(type='string', enum=list(get_args(PlannerOutput.model_fields[f].annotation))) for f in _WORDS}
-    names = dict(type='array', items=_NAME, minItems=1, maxItems=6)
+    words = {f: dict(type='string', enum=list(get_args(PlannerOutput.model_fields[f].annotation))) for f in _SPELLINGS}
+    names = dict(type='array', items=_NAME_SCHEMA, minItems=1, maxItems=6)
     flags = {f: dict(type='boolean') for f in PlanControlFlags.model_fields}
     fields = dict(
         query_type=words['query_type'], query_scope=dict(anyOf=[dict(type='string', enum=['Global']), names]),
         distortion_source=words['distortion_source'],
         distortions=dict(anyOf=[dict(type='null'), dict(type='object', additionalProperties=names, maxProperties=4)]),
-        reference_mode=words['reference_mode'], required_tool=dict(anyOf=[dict(type='null'), _NAME]),
+        reference_mode=words['reference_mode'], required_tool=dict(anyOf=[dict(type='null'), _NAME_SCHEMA]),
         plan=dict(type='object', properties=flags, required=list(flags), additionalProperties=False))
     return dict(type='object', properties=fields, required=list(fields), additionalProperties=False)
 
 # %% ../../nbs/planner/00_planning.ipynb #1df86262
-_HOW_PROMPTED = 'a text with {query}, or a text file that holds one'
+_PROMPT_FORM = 'a text with {query}, or a text file that holds one'
 
 def read_prompt(
     prompt: Union[str, Path, None] = None # a text with {query}, or a file that holds one; None: CoSee's own
@@ -225,7 +226,7 @@ def read_prompt(
     if prompt is None: return PLANNER_PROMPT
     text = str(prompt)
     if isinstance(prompt, Path) or not ('{query}' in text or '\n' in text):
-        try: text = read_text(text, _HOW_PROMPTED)
+        try: text = read_text(text, _PROMPT_FORM)
         except ConfigError as e: raise ConfigError(f'prompt of the planner: {e}') from None
     if '{query}' in text: return text
     raise ConfigError('prompt of the planner: {query} is missing; write it where the request belongs')
@@ -242,7 +243,7 @@ def planner_prompt(
     return re.sub(r'\{(schema|reference|query)\}', lambda m: said[m[1]], read_prompt(prompt))
 
 # %% ../../nbs/planner/00_planning.ipynb #e61784a2
-def _wrong(e: ValidationError) -> str:
+def _describe_error(e: ValidationError) -> str:
     "Say the first complaint about a plan"
     first = e.errors(include_input=False, include_url=False)[0]
     return f"{'.'.join(str(p) for p in first['loc'] if p != 'literal') or 'the object'}: {first['msg']}"
@@ -257,7 +258,7 @@ def parse_plan(
         inner = [v for v in found.values() if isinstance(v, dict) and len(found) == 1]
         for raw in (found, *inner):
             try: return kind.model_validate(raw)
-            except ValidationError as e: said = _wrong(e)
+            except ValidationError as e: said = _describe_error(e)
     raise ResponseParseError(f'no plan: {said}', text)
 
 # %% ../../nbs/planner/00_planning.ipynb #18007d31
@@ -274,10 +275,9 @@ def settle_plan(
         distortions=named, distortion_source='Explicit' if explicit else 'Inferred', plan=flags,
         reference_mode='Full-Reference' if reference else 'No-Reference'))
 
-# %% ../../nbs/planner/00_planning.ipynb #864849c8
+# %% ../../nbs/planner/00_planning.ipynb #9abd506c
 IMAGE_SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.tif', '.tiff', '.webp')
 
-# %% ../../nbs/planner/00_planning.ipynb #9abd506c
 def check_image_path(
     path: Union[str, Path],                 # of a picture
     root: Union[str, Path, None] = None,    # the folder that pictures have to be in; None: anywhere
@@ -314,14 +314,13 @@ def load_image(
     else:
         path = check_image_path(source, root)
         with path.open('rb') as f: head = f.read(2)
-        im = open_image(_bitmap(path) if head == b'BM' else path)
+        im = open_image(_open_bmp(path) if head == b'BM' else path)
     if max(im.size) > max_side:
         im = im.copy()
         im.thumbnail((max_side, max_side))
     return im
 
-# %% ../../nbs/planner/00_planning.ipynb #c878ea98
-def _bitmap(path: Path):
+def _open_bmp(path: Path):
     "A BMP, which `open_image` does not know"
     from PIL import Image
     from cosee.pages import MAX_PIXELS
@@ -367,16 +366,17 @@ PLANS = PlanCache()   # what `plan` uses unless it is given another
 class _Guarded(ClientWrapper):
     "A client whose every failure is one that another client can stand in for"
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
-        try: return [_as_error(o) if isinstance(o, Exception) else o for o in ask_many(self.client, requests)]
-        except Exception as e: return [_as_error(e) for _ in requests]
+        try: return [_to_client_error(o) if isinstance(o, Exception) else o for o in ask_many(self.client, requests)]
+        except Exception as e: return [_to_client_error(e) for _ in requests]
 
 class _Absent(VLMClient):
     "Stands for a client that could not be made"
     def __init__(self, name: str, why: Exception): self.name, self.why = name, why
 
-    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]: return [_as_error(self.why)] * len(requests)
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
+        return [_to_client_error(self.why)] * len(requests)
 
-def _as_error(e: Exception) -> VLMClientError:
+def _to_client_error(e: Exception) -> VLMClientError:
     "Turn what went wrong into an error of a client"
     if isinstance(e, VLMClientError): return e
     return VLMClientError(f'{type(e).__name__}: {one_line(redact(str(e)), 300)}')
@@ -433,7 +433,7 @@ def plan(
     images = [load_image(i, root=root) for i in (image, reference) if i is not None]
     asked, settings = planner_client(client, config, fallback)
     said = planner_prompt(query, len(images) > 1, settings.prompt if prompt is None else prompt)
-    key = (said, tuple(map(image_hash, images)), _who(asked), settings.model_dump_json())
+    key = (said, tuple(map(image_hash, images)), _identify_models(asked), settings.model_dump_json())
     found = cache.get(key) if cache is not None else None
     if log and found is not None: log('plan', query=query, model=asked.name, cached=True, plan=found.model_dump())
     if found is not None: return found
@@ -448,16 +448,16 @@ def _no_log(event: str, **record): pass
 
 _objects: WeakKeyDictionary[Any, str] = WeakKeyDictionary()   # an object -> what it is known by in this process
 
-def _who(client: VLMClient) -> str:
+def _identify_models(client: VLMClient) -> str:
     "Name the models that a client asks, as a key"
     known = []
     for model in models_in(client):
         own = model.model if isinstance(model, GenerateClient) else model
         said = getattr(model, 'identity', None) is not None or getattr(model, 'model_path', None)
-        known.append([identity_of(model), '' if said else _token(own)])
+        known.append([identity_of(model), '' if said else _identify_object(own)])
     return json.dumps(known, sort_keys=True, default=str)
 
-def _token(model: Any) -> str:
+def _identify_object(model: Any) -> str:
     "Name an object in this process; one that cannot be remembered is another each time"
     try: return _objects.setdefault(model, str(uuid4()))
     except TypeError: return str(uuid4())

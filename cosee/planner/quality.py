@@ -74,6 +74,7 @@ def skew_angle(grey: 'np.ndarray', most: float = 10) -> float:
     import cv2, numpy as np
     scale = min(1, 700 / max(grey.shape))
     ink = _find_ink(cv2.resize(grey, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA), 25)
+    if not ink.any(): return 0.   # nothing is printed that could be turned
     h, w = ink.shape
     def sharp(angle):
         turn = cv2.getRotationMatrix2D((w / 2, h / 2), -angle, 1)
@@ -155,7 +156,7 @@ class Finding(TypedDict):
     effect: str             # what it may do to a reader
 
 # %% ../../nbs/planner/02_quality.ipynb #b7a75f83
-def _comparable(m: Measures) -> dict[str, float]:
+def _select_comparable(m: Measures) -> dict[str, float]:
     "Leave out the measures that others spoil, and put the rest on the scale of `FINDINGS`"
     out = {k: v for k in FINDINGS if (v := m.get(k)) is not None}
     if 'skew' in out: out['skew'] = abs(out['skew'])
@@ -169,7 +170,7 @@ def quality_findings(
 ) -> list[Finding]:    # worst first
     "Say what is wrong with a picture."
     out = []
-    for name, value in _comparable(measures).items():
+    for name, value in _select_comparable(measures).items():
         what, start, end, effect = FINDINGS[name]
         severity = (value - start) / (end - start)
         if severity > 0: out.append(Finding(distortion=what, severity=round(min(1., severity), 2), measure=name,
@@ -202,16 +203,17 @@ def split_required(
     return Required(tuple(measures.values()), tuple(tools.values()), unknown)
 
 # %% ../../nbs/planner/02_quality.ipynb #664ae0ae
-_NAMED = (('blur', 'sharpness'), ('sharp', 'sharpness'), ('focus', 'sharpness'), ('nois', 'noise'), ('grain', 'noise'),
-          ('dark', 'brightness'), ('bright', 'brightness'), ('expos', 'brightness'), ('light', 'brightness'),
-          ('contrast', 'contrast'), ('fade', 'contrast'), ('compress', 'blockiness'), ('jpeg', 'blockiness'),
-          ('block', 'blockiness'), ('skew', 'skew'), ('tilt', 'skew'), ('rotat', 'skew'), ('small', 'text_height'),
-          ('resol', 'text_height'))
+_MEASURE_OF_WORD = (
+    ('blur', 'sharpness'), ('sharp', 'sharpness'), ('focus', 'sharpness'), ('nois', 'noise'), ('grain', 'noise'),
+    ('dark', 'brightness'), ('bright', 'brightness'), ('expos', 'brightness'), ('light', 'brightness'),
+    ('contrast', 'contrast'), ('fade', 'contrast'), ('compress', 'blockiness'), ('jpeg', 'blockiness'),
+    ('block', 'blockiness'), ('skew', 'skew'), ('tilt', 'skew'), ('rotat', 'skew'), ('small', 'text_height'),
+    ('resol', 'text_height'))
 
-def _of_distortions(plan: PlannerOutput) -> tuple[str, ...]:
+def _find_measures(plan: PlannerOutput) -> tuple[str, ...]:
     "The measures of the distortions that a plan names; all where it names none that is known"
     said = ' '.join(n for names in (plan.distortions or {}).values() for n in names).lower()
-    found = {measure for word, measure in _NAMED if word in said}
+    found = {measure for word, measure in _MEASURE_OF_WORD if word in said}
     return tuple(m for m in MEASURES if m in found) or tuple(MEASURES)
 
 def wanted_measures(
@@ -224,7 +226,7 @@ def wanted_measures(
     if not (flags.distortion_detection or flags.distortion_analysis or flags.tool_execution): return ()
     wanted = set(required)
     if flags.distortion_detection: wanted |= {*MEASURES}
-    elif not required or flags.distortion_analysis or flags.tool_selection: wanted |= {*_of_distortions(plan)}
+    elif not required or flags.distortion_analysis or flags.tool_selection: wanted |= {*_find_measures(plan)}
     if full and not required: wanted |= {*FULL_REFERENCE}
     return tuple(m for m in (*MEASURES, *(FULL_REFERENCE if full else ())) if m in wanted)
 
@@ -233,7 +235,7 @@ _PLACES = {   # words for a place -> axis, from, to
     r'top|upper': (1, 0., .5), r'bottom|lower': (1, .5, 1.), r'header|heading|head': (1, 0., .2),
     r'footer|foot': (1, .8, 1.), r'left': (0, 0., .5), r'right': (0, .5, 1.)}
 
-def _place_box(name: str) -> Optional[Box]:
+def _read_place(name: str) -> Optional[Box]:
     "The box of a place that is named in words; None where none is"
     sides = [[0., 1.], [0., 1.]]
     for words, (axis, start, end) in _PLACES.items():
@@ -248,13 +250,13 @@ def scope_box(
 ) -> Optional[Box]:               # 0-1; None: the whole picture
     "Find the part of a picture that a plan is about, where all its regions have a place."
     regions = plan.query_scope if plan is not None and isinstance(plan.query_scope, list) else []
-    boxes = [_place_box(r) for r in regions]
+    boxes = [_read_place(r) for r in regions]
     found = [b for b in boxes if b is not None]
     if not found or len(found) < len(boxes): return None
     return (min(b[0] for b in found), min(b[1] for b in found), max(b[2] for b in found), max(b[3] for b in found))
 
 # %% ../../nbs/planner/02_quality.ipynb #2c52a813
-_FEW = 4   # pages of a PDF that are measured at most
+_MOST_PAGES = 4   # pages of a PDF that are measured at most
 
 def _pictures_to_measure(path: str, reference: Optional[str], plan: Any) -> 'list[tuple[int, Image, Optional[Image]]]':
     "Page number, picture and reference of what is to be measured"
@@ -262,7 +264,7 @@ def _pictures_to_measure(path: str, reference: Optional[str], plan: Any) -> 'lis
         return [(1, load_image(path), load_image(reference) if reference else None)]
     pages = load_pages([path], dpi=100)
     named = [p for p in getattr(plan, 'pages', None) or range(1, len(pages) + 1) if 1 <= p <= len(pages)]
-    return [(p, pages[p - 1], None) for p in named[:_FEW]]
+    return [(p, pages[p - 1], None) for p in named[:_MOST_PAGES]]
 
 def crop_region(
     image: 'Image',    # a page
@@ -282,7 +284,7 @@ def _measure_picture(image: 'Image', reference: 'Optional[Image]', which: tuple[
     found = image_quality(crop_region(image, box), compared, tuple(m for m in which if m in MEASURES))
     return {k: found[k] for k in which if k in found}
 
-def _severity(findings: list[Finding]) -> float: return findings[0]['severity'] if findings else 0.
+def _find_worst(findings: list[Finding]) -> float: return findings[0]['severity'] if findings else 0.
 
 # %% ../../nbs/planner/02_quality.ipynb #981c050e
 def _measure_state(state: AgenticIQAState, which: tuple[str, ...]) -> dict[str, Any]:
@@ -291,7 +293,7 @@ def _measure_state(state: AgenticIQAState, which: tuple[str, ...]) -> dict[str, 
     box, rows = scope_box(plan), list[tuple[int, Measures]]()
     for page, image, other in _pictures_to_measure(state['image_path'], reference, plan):
         rows.append((page, _measure_picture(image, other, which, box)))
-    page, measures = max(rows, key=lambda row: _severity(quality_findings(row[1])))
+    page, measures = max(rows, key=lambda row: _find_worst(quality_findings(row[1])))
     required = split_required(plan)
     missing = [*required.unknown, *(m for m in required.measures if m not in measures)]
     found: dict[str, Any] = dict(measures=measures, findings=quality_findings(measures))

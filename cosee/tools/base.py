@@ -18,7 +18,7 @@ __all__ = ['EnforcementMode', 'DEFAULT_MAX_TOOL_CALLS_PER_QUESTION', 'DEFAULT_MA
            'TOOL_POLICY_DENY_OBSERVED_TAG', 'TOOL_POLICY_DENY_ENFORCED_TAG', 'TOOL_POLICY_EDIT_OBSERVED_TAG',
            'TOOL_POLICY_EDIT_ENFORCED_TAG', 'TOOL_POLICY_ERROR_OBSERVED_TAG', 'TOOL_POLICY_ERROR_ENFORCED_TAG',
            'Number', 'Tool', 'object_schema', 'tool_schema', 'parse_tool_call', 'PolicyAction', 'PolicyDecision',
-           'ToolCall', 'ToolPolicy', 'validate_input_schema', 'SchemaValidatingPolicy', 'Toolbox', 'inert', 'Outcome',
+           'ToolCall', 'ToolPolicy', 'validate_input_schema', 'SchemaValidatingPolicy', 'inert', 'Outcome', 'Toolbox',
            'calculate', 'Calculate']
 
 # %% ../../nbs/tools/01_base.ipynb #8a7e540b
@@ -52,32 +52,31 @@ def object_schema(
     required: Sequence[str] = (),      # arguments that must be there
     **properties: dict[str, Any]       # argument -> its JSON schema
 ) -> dict[str, Any]:                   # for `Tool.input_schema`
-    "JSON schema of the arguments of a call."
+    "Write the JSON schema of the arguments of a call."
     return dict(type='object', required=list(required), properties=properties)
 
 # %% ../../nbs/tools/01_base.ipynb #190094d8
-_JSON_TYPES = {str: 'string', int: 'integer', float: 'number', bool: 'boolean', dict: 'object', list: 'array'}
-_JSON_TYPES_BY_NAME = {t.__name__: name for t, name in _JSON_TYPES.items()}   # annotations may be text
+_JSON_TYPES = dict(str='string', int='integer', float='number', bool='boolean', dict='object', list='array')
 
-def _argument(p: inspect.Parameter) -> dict[str, Any]:
-    "What is known of an argument"
+def _describe_argument(p: inspect.Parameter) -> dict[str, Any]:
+    "Describe an argument by its annotation, which may be a text"
     known = p.annotation if isinstance(p.annotation, str) else getattr(p.annotation, '__name__', '')
-    kind = _JSON_TYPES_BY_NAME.get(known)
-    return {'type': kind} if kind else {'type': 'string'}
+    return {'type': _JSON_TYPES.get(known, 'string')}
 
 def tool_schema(
     tool: Any         # a `Tool`, or an object like one
 ) -> Mapping[str, Any]:
-    "JSON schema of the arguments of `tool`: its own, or what the signature of its `execute` says."
+    "Find the JSON schema of the arguments of `tool`: its own, or what the signature of its `execute` says."
     if (said := getattr(tool, 'input_schema', None)) is not None: return said
     try: params = list(inspect.signature(tool.execute).parameters.values())
     except (TypeError, ValueError): params = []
     named = [p for p in params if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    schema = object_schema([p.name for p in named if p.default is p.empty], **{p.name: _argument(p) for p in named})
+    required = [p.name for p in named if p.default is p.empty]
+    schema = object_schema(required, **{p.name: _describe_argument(p) for p in named})
     return schema if named else {**schema, 'additionalProperties': {'type': 'string'}}
 
 # %% ../../nbs/tools/01_base.ipynb #f0e10147
-def _call_of(obj: dict[str, Any]) -> Optional[tuple[str, dict[str, Any]]]:
+def _read_call(obj: dict[str, Any]) -> Optional[tuple[str, dict[str, Any]]]:
     "(name, arguments) if `obj` is a call"
     for inner in ('function', 'tool_call'):
         if isinstance(obj.get(inner), dict): obj = obj[inner]
@@ -93,7 +92,7 @@ def parse_tool_call(
     text = spoken(text)
     for start, end, obj in scan_json(text):
         whole = json_span(text, start)[1] == 'closed' or text[end:].startswith(('```', '</tool_call>'))
-        if whole and (call := _call_of(obj)): return call
+        if whole and (call := _read_call(obj)): return call
 
 # %% ../../nbs/tools/01_base.ipynb #f3b45649
 class PolicyAction(Enum):
@@ -170,7 +169,71 @@ TOOL_POLICY_EDIT_OBSERVED_TAG, TOOL_POLICY_EDIT_ENFORCED_TAG = 'tool_policy_edit
 TOOL_POLICY_ERROR_OBSERVED_TAG = 'tool_policy_error_observed'
 TOOL_POLICY_ERROR_ENFORCED_TAG = 'tool_policy_error_enforced'
 
+# %% ../../nbs/tools/01_base.ipynb #8298befe
+def _check_decision(decision: Any) -> PolicyDecision:
+    "`decision` if it is one; raises ValueError otherwise"
+    if not isinstance(decision, PolicyDecision):
+        raise ValueError(f'Policy must return PolicyDecision, got {type(decision).__name__}.')
+    if not isinstance(decision.action, PolicyAction):
+        raise ValueError(f'Policy decision action must be PolicyAction, got {type(decision.action).__name__}.')
+    if isinstance(decision.tags, str): raise ValueError('Policy decision tags must be strings in a collection.')
+    tags = tuple(decision.tags)
+    if not all(isinstance(t, str) for t in tags): raise ValueError('Policy decision tags must contain only strings.')
+    if decision.action is PolicyAction.EDIT and not isinstance(decision.edited_args, dict):
+        raise ValueError('Policy decision action EDIT requires edited_args as dict.')
+    return replace(decision, tags=tags, reason=str(decision.reason))
+
+# %% ../../nbs/tools/01_base.ipynb #a20a455f
+_RECORD_START = re.compile(r'\[(?=\s*(?:Tool\s*(?:Call|Result|Policy)|Executed\s+with)\b)', re.I)
+
+def inert(
+    text: str # text from a model, a page or a tool
+) -> str:     # as long as `text`
+    "`text` with nothing in it that looks like a record of a tool call."
+    return _RECORD_START.sub('(', text)
+
+# %% ../../nbs/tools/01_base.ipynb #f40a201b
+def _dump_args(args: Any) -> str:
+    "Write arguments as one stable line"
+    try: return json.dumps(args, sort_keys=True)
+    except (TypeError, ValueError, RecursionError): return str(args)
+
+@dataclass
+class Outcome:
+    "What became of a call."
+    call: ToolCall                   # as the model wrote it
+    args: Optional[dict[str, Any]]   # what was executed; None if nothing was
+    value: Any                       # what the tool returned, or why it did not run
+    result: str                      # the same as the model may see it
+    tags: tuple[str, ...] = ()       # policy tags
+    note: Optional[str] = None       # policy note
+
+    def call_text(self) -> str:
+        "Write the record of the call, one line."
+        text = f'{" ".join(inert(self.call.tool_name).split())}({inert(_dump_args(self.call.args))})'
+        same = self.args in (None, self.call.args)
+        other = '' if same else f' [Executed with args: {inert(_dump_args(self.args))}]'
+        return f'[Tool Call: {text}]{other}'
+
+    def result_text(self) -> str:
+        "Write the record of the result."
+        return f'[Tool Result: {self.result}]'
+
+# %% ../../nbs/tools/01_base.ipynb #9b2417bf
+def _write_policy_note(kind: str, reason: str = '', edited: Optional[dict[str, Any]] = None) -> str:
+    "Write one line about a decision"
+    parts = [f'action={kind}', *([f'reason={" ".join(inert(reason).split())}'] if reason else []),
+             *([] if edited is None else [f'edited_args={inert(_dump_args(edited))}'])]
+    return f'[Tool Policy: {"; ".join(parts)}]'
+
 # %% ../../nbs/tools/01_base.ipynb #31997d7f
+class _Verdict(NamedTuple):
+    "What a policy decided about a call, as the toolbox acts on it"
+    args: Optional[dict[str, Any]]  # to execute; None: nothing
+    why_not: str                    # what the model reads instead of a result
+    tags: tuple[str, ...] = ()
+    note: Optional[str] = None
+
 class Toolbox:
     "Tools with the policy that guards them."
     def __init__(self,
@@ -189,7 +252,7 @@ class Toolbox:
         self.policy, self.mode, self.max_result_length = policy, enforcement_mode, max_result_length
 
     def describe(self) -> str:
-        "What the model is told about the tools; empty without tools."
+        "Tell the model about the tools; empty without tools."
         if not self.tools: return ''
         listed = [f'- {name}: {tool.description}' for name, tool in self.tools.items()]
         return '\n'.join(['\nAvailable tools (use JSON format to call):', *listed,
@@ -206,7 +269,7 @@ class Toolbox:
         except Exception as e: return f'Error executing tool: {e}'
 
     def shorten(self, result: Any) -> str:
-        "`result` as text of at most `max_result_length` characters."
+        "Write `result` as text of at most `max_result_length` characters."
         text = inert(str(result))
         return text if len(text) <= self.max_result_length else text[:self.max_result_length - 3] + '...'
 
@@ -219,13 +282,13 @@ class Toolbox:
         except Exception as e:
             why = f'Error: Tool call "{name}" blocked due to policy error.'
             args = call.args if self.mode == 'observe' else None
-            return _Verdict(args, why, (f'tool_policy_error_{how}',), _policy_note(f'error_{how}', str(e)))
+            return _Verdict(args, why, (f'tool_policy_error_{how}',), _write_policy_note(f'error_{how}', str(e)))
         allowed = decision.action is PolicyAction.ALLOW
         kind = 'allow' if allowed else f'{decision.action.value}_{how}'
         edited = decision.edited_args if decision.action is PolicyAction.EDIT else None
         args = call.args if allowed or self.mode == 'observe' else edited
         tags = tuple(dict.fromkeys([f'tool_policy_{kind}', *decision.tags]))
-        note = _policy_note(kind, decision.reason, edited)
+        note = _write_policy_note(kind, decision.reason, edited)
         return _Verdict(args, f'Error: Tool call "{name}" denied by policy.', tags, note)
 
     def run(self,
@@ -236,90 +299,25 @@ class Toolbox:
         value = verdict.why_not if verdict.args is None else self.execute(call.tool_name, deepcopy(verdict.args))
         return Outcome(call, verdict.args, value, self.shorten(value), verdict.tags, verdict.note)
 
-# %% ../../nbs/tools/01_base.ipynb #a20a455f
-_RECORD = re.compile(r'\[(?=\s*(?:Tool\s*(?:Call|Result|Policy)|Executed\s+with)\b)', re.I)
-
-def inert(
-    text: str # text from a model, a page or a tool
-) -> str:     # as long as `text`
-    "`text` with nothing in it that looks like a record of a tool call."
-    return _RECORD.sub('(', text)
-
-# %% ../../nbs/tools/01_base.ipynb #8298befe
-def _check_decision(decision: Any) -> PolicyDecision:
-    "`decision` if it is one; raises ValueError otherwise"
-    if not isinstance(decision, PolicyDecision):
-        raise ValueError(f'Policy must return PolicyDecision, got {type(decision).__name__}.')
-    if not isinstance(decision.action, PolicyAction):
-        raise ValueError(f'Policy decision action must be PolicyAction, got {type(decision.action).__name__}.')
-    if isinstance(decision.tags, str): raise ValueError('Policy decision tags must be strings in a collection.')
-    tags = tuple(decision.tags)
-    if not all(isinstance(t, str) for t in tags): raise ValueError('Policy decision tags must contain only strings.')
-    if decision.action is PolicyAction.EDIT and not isinstance(decision.edited_args, dict):
-        raise ValueError('Policy decision action EDIT requires edited_args as dict.')
-    return replace(decision, tags=tags, reason=str(decision.reason))
-
-# %% ../../nbs/tools/01_base.ipynb #f40a201b
-def _dump_args(args: Any) -> str:
-    "Arguments as one stable line"
-    try: return json.dumps(args, sort_keys=True)
-    except (TypeError, ValueError, RecursionError): return str(args)
-
-@dataclass
-class Outcome:
-    "What became of a call."
-    call: ToolCall                   # as the model wrote it
-    args: Optional[dict[str, Any]]   # what was executed; None if nothing was
-    value: Any                       # what the tool returned, or why it did not run
-    result: str                      # the same as the model may see it
-    tags: tuple[str, ...] = ()       # policy tags
-    note: Optional[str] = None       # policy note
-
-    def call_text(self) -> str:
-        "The record of the call, one line."
-        text = f'{" ".join(inert(self.call.tool_name).split())}({inert(_dump_args(self.call.args))})'
-        same = self.args in (None, self.call.args)
-        other = '' if same else f' [Executed with args: {inert(_dump_args(self.args))}]'
-        return f'[Tool Call: {text}]{other}'
-
-    def result_text(self) -> str:
-        "The record of the result."
-        return f'[Tool Result: {self.result}]'
-
-# %% ../../nbs/tools/01_base.ipynb #9b2417bf
-def _policy_note(kind: str, reason: str = '', edited: Optional[dict[str, Any]] = None) -> str:
-    "One line about a decision"
-    parts = [f'action={kind}', *([f'reason={" ".join(inert(reason).split())}'] if reason else []),
-             *([] if edited is None else [f'edited_args={inert(_dump_args(edited))}'])]
-    return f'[Tool Policy: {"; ".join(parts)}]'
-
-# %% ../../nbs/tools/01_base.ipynb #1663f76e
-class _Verdict(NamedTuple):
-    "What a policy decided about a call, as the toolbox acts on it"
-    args: Optional[dict[str, Any]]  # to execute; None: nothing
-    why_not: str                    # what the model reads instead of a result
-    tags: tuple[str, ...] = ()
-    note: Optional[str] = None
-
 # %% ../../nbs/tools/01_base.ipynb #89f7e8f0
-_OPS: dict[type[ast.AST], Callable[..., Any]] = {
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.UAdd: operator.pos, ast.USub: operator.neg}
 
-def _add_up(*values: float) -> float: return sum(values)
+def _sum_values(*values: float) -> float: return sum(values)
 
-_CALLS: dict[str, Callable[..., Any]] = dict(abs=abs, round=round, min=min, max=max, sum=_add_up)
-_MOST = 10 ** 30
+_FUNCTIONS: dict[str, Callable[..., Any]] = dict(abs=abs, round=round, min=min, max=max, sum=_sum_values)
+_MAX_NUMBER = 10 ** 30
 
 Number = Union[int, float]
 
 def _check_number(v: Any) -> Number:
     "`v` if it is a number of reasonable size"
     if isinstance(v, bool) or not isinstance(v, (int, float)): raise ValueError('only numbers can be calculated with')
-    if not math.isfinite(v) or abs(v) > _MOST: raise ValueError('a number is too large')
+    if not math.isfinite(v) or abs(v) > _MAX_NUMBER: raise ValueError('a number is too large')
     return v
 
-def _power(a: Number, b: Number) -> Number:
+def _raise_to_power(a: Number, b: Number) -> Number:
     if abs(b) > 64 or abs(a) > 1 and abs(b) * math.log10(abs(a)) > 30: raise ValueError('an exponent is too large')
     if a < 0 and b != int(b): raise ValueError('a root of a negative number is no real number')
     return a ** b
@@ -328,19 +326,21 @@ def _power(a: Number, b: Number) -> Number:
 def _evaluate(node: ast.AST) -> Number:
     "Value of a parsed expression"
     if isinstance(node, ast.Constant): return _check_number(node.value)
-    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPS: return _OPS[type(node.op)](_evaluate(node.operand))
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_evaluate(node.operand))
     if isinstance(node, ast.BinOp):
-        do = _power if isinstance(node.op, ast.Pow) else _OPS.get(type(node.op))
+        do = _raise_to_power if isinstance(node.op, ast.Pow) else _OPERATORS.get(type(node.op))
         if do: return _check_number(do(_evaluate(node.left), _evaluate(node.right)))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS and not node.keywords:
-        return _check_number(_CALLS[node.func.id](*[_evaluate(a) for a in node.args]))
-    raise ValueError(f'only numbers, + - * / // % **, brackets and {", ".join(_CALLS)} are allowed')
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        call = _FUNCTIONS.get(node.func.id)
+        if call: return _check_number(call(*[_evaluate(a) for a in node.args]))
+    raise ValueError(f'only numbers, + - * / // % **, brackets and {", ".join(_FUNCTIONS)} are allowed')
 
 # %% ../../nbs/tools/01_base.ipynb #f4adad91
 def calculate(
     expression: str # arithmetic, as people write it: 3 x 4 may be 3*4 or 3 × 4, 1,234.5 or $5 are numbers
 ) -> str:           # the result, to 12 digits
-    "The value of an expression, without `eval`; raises ValueError that says what cannot be calculated."
+    "Calculate the value of an expression, without `eval`; raises ValueError that says what cannot be calculated."
     text = str(expression).strip()
     if not 0 < len(text) <= 200: raise ValueError('an expression has 1 to 200 characters')
     signs = {'×': '*', '÷': '/', '−': '-', '–': '-', '^': '**', '$': None, '€': None, '£': None}

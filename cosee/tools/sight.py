@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from cosee.text.ocr import TextExtractor
     from cosee.text.page_text import TextLine
 
+Source = Union[Callable[[int], PageImage], Sequence[PageImage], 'Path', str, None]   # where finer pages come from
+
 # %% ../../nbs/tools/04_sight.ipynb #a78e00a7
 class ToolResult(str):
     "What a tool found, as text that knows where it was found."
@@ -43,9 +45,6 @@ class ToolResult(str):
         out = super().__new__(cls, text)
         out.page, out.bbox, out.image = page, bbox, image
         return out
-
-# %% ../../nbs/tools/04_sight.ipynb #acae0480
-Source = Union[Callable[[int], PageImage], Sequence[PageImage], 'Path', str, None]   # where finer pages come from
 
 # %% ../../nbs/tools/04_sight.ipynb #df28d411
 FINEST = 8000   # longest side in pixels of a page that is drawn again: a poster is drawn no larger
@@ -135,15 +134,14 @@ class Sight:
             self._index = PageIndex(range(1, len(self.images) + 1), self.words, readable=self.readable)
         return self._index
 
-# %% ../../nbs/tools/04_sight.ipynb #06d139c9
+# %% ../../nbs/tools/04_sight.ipynb #8109fbd2
 class _PageTool(Tool):
     "A tool that looks at a document"
     def __init__(self, sight: Sight): self.sight = sight
 
-# %% ../../nbs/tools/04_sight.ipynb #8109fbd2
 _PAGE, _BBOX = {'type': 'integer'}, {'type': 'array'}   # what the schemas say of the usual arguments
 
-def _region(page: int, box: Optional[Box]) -> str:
+def _name_region(page: int, box: Optional[Box]) -> str:
     return f'page {page}' + (f', region {thousandths(box)}' if box else '')
 
 class Zoom(_PageTool):
@@ -157,7 +155,7 @@ class Zoom(_PageTool):
 
     def execute(self, *, page: int, bbox: Any = None, bbox_2d: Any = None) -> ToolResult:
         box = read_box(bbox if bbox_2d is None else bbox_2d)
-        text = f'{_region(self.sight.check_page(page), box)}, enlarged'
+        text = f'{_name_region(self.sight.check_page(page), box)}, enlarged'
         return ToolResult(text, page, box, self.sight.crop(page, box))
 
 # %% ../../nbs/tools/04_sight.ipynb #f27f33f8
@@ -173,7 +171,7 @@ class Ocr(_PageTool):
         bbox = bbox if bbox_2d is None else bbox_2d
         box = None if bbox is None else read_box(bbox)
         printed = self.sight.words.read([self.sight.crop(self.sight.check_page(page), box)])[0]
-        none = printed.get('unread') or f'no print on {_region(page, box)}'
+        none = printed.get('unread') or f'no print on {_name_region(page, box)}'
         return ToolResult('\n'.join(line['text'] for line in printed['lines']) or none, page, box)
 
 # %% ../../nbs/tools/04_sight.ipynb #e58fd12c
@@ -183,37 +181,37 @@ class _Hit(NamedTuple):
     score: float    # 0-100
     line: Union['TextLine', 'FoundLine']
 
-def _likeness(wanted: str, line: str) -> float:
+def _score_likeness(wanted: str, line: str) -> float:
     "How much `line` is like `wanted`, or holds it: 0-100"
     from rapidfuzz.fuzz import partial_ratio, token_set_ratio
     holds = partial_ratio(wanted, line) if len(line) >= len(wanted) else 0.
     return max(holds, token_set_ratio(wanted, line))
 
-def _best_line(sight: Sight, page: int, wanted: str) -> Optional[_Hit]:
+def _find_best_line(sight: Sight, page: int, wanted: str) -> Optional[_Hit]:
     "The first of the lines that are most like `wanted`; None where nothing is printed"
-    hits = (_Hit(page, _likeness(wanted, line['text'].casefold()), line) for line in sight.print_of(page))
+    hits = (_Hit(page, _score_likeness(wanted, line['text'].casefold()), line) for line in sight.print_of(page))
     return max(hits, key=attrgetter('score'), default=None)
 
 # %% ../../nbs/tools/04_sight.ipynb #f7aff7ab
-def _all_hits(sight: Sight, text: str) -> list[_Hit]:
+def _compare_pages(sight: Sight, text: str) -> list[_Hit]:
     "The line of each page that is most like `text`, if it is like it; best first, equal ones in order of pages"
     wanted = text.casefold().strip()
-    found = (_best_line(sight, p, wanted) for p in range(1, len(sight.images) + 1))
+    found = (_find_best_line(sight, p, wanted) for p in range(1, len(sight.images) + 1))
     hits = [hit for hit in found if hit is not None and hit.score >= 60]
     return sorted(hits, key=attrgetter('score'), reverse=True)
 
 # %% ../../nbs/tools/04_sight.ipynb #8b5a2107
 FEW = 12   # pages whose lines are all compared with the text
 
-def _exact(index: 'PageIndex', page: int, wanted: str) -> Optional[_Hit]:
+def _find_exact(index: 'PageIndex', page: int, wanted: str) -> Optional[_Hit]:
     "The first line of a page that holds `wanted`"
     lines = (line for line in index.lines_of(page) if wanted in ' '.join(line['text'].casefold().split()))
     return next((_Hit(page, 100., line) for line in lines), None)
 
-def _best_hits(sight: Sight, text: str) -> list[_Hit]:
+def _search_index(sight: Sight, text: str) -> list[_Hit]:
     "Lines that hold `text`, then the lines for which the index finds a page"
     wanted = ' '.join(text.casefold().split())
-    exact = [hit for page in sight.index.numbers if (hit := _exact(sight.index, page, wanted))]
+    exact = [hit for page in sight.index.numbers if (hit := _find_exact(sight.index, page, wanted))]
     if len(exact) >= 3: return exact
     known = {hit.page for hit in exact}
     near = sight.index.search(text, 3 + len(known))
@@ -229,7 +227,7 @@ class FindPage(_PageTool):
     def execute(self, *, text: str) -> ToolResult:
         wanted = str(text)[:200].casefold().strip()
         if not wanted: raise ValueError('text is empty: say what to look for')
-        hits = (_all_hits if len(self.sight.images) <= FEW else _best_hits)(self.sight, str(text)[:200])[:3]
+        hits = (_compare_pages if len(self.sight.images) <= FEW else _search_index)(self.sight, str(text)[:200])[:3]
         if not hits: return ToolResult(f'no page shows {wanted!r}')
         lines = [f"page {h.page}, region {thousandths(line_place(h.line))}: {h.line['text']}" for h in hits]
         x0, y0, x1, y1 = line_place(hits[0].line)
@@ -263,7 +261,7 @@ def page_tools(
 # %% ../../nbs/tools/04_sight.ipynb #122ad824
 _NUMBER = r'-?\d{1,7}(?:\.\d{1,9})?'
 
-def _as_page(value: Any, n: int) -> int:
+def _mend_page(value: Any, n: int) -> int:
     "A page number within the document"
     plain = isinstance(value, (int, float, str)) and not isinstance(value, bool)
     found = re.search(_NUMBER, str(value)) if plain else None
@@ -271,7 +269,7 @@ def _as_page(value: Any, n: int) -> int:
     if not found: raise ValueError(f'name a page from 1 to {n}')
     return min(n, max(1, int(float(found[0]))))
 
-def _as_box(value: Any) -> list[int]:
+def _mend_box(value: Any) -> list[int]:
     "A box in whole thousandths; one that is written so already stays as it is"
     if isinstance(value, str): value = re.findall(_NUMBER, value) or value
     if isinstance(value, Mapping): value = list(value.values())
@@ -294,8 +292,8 @@ class SightPolicy:
         known, required = schema.get('properties', {}), schema.get('required', ())
         args = {('bbox' if k == 'bbox_2d' and 'bbox' in known else k): v for k, v in args.items()}
         out = {k: v for k, v in args.items() if k in known and v is not None}
-        if 'page' in out or 'page' in required: out['page'] = _as_page(out.get('page'), self.num_pages)
-        if 'bbox' in out: out['bbox'] = _as_box(out['bbox'])
+        if 'page' in out or 'page' in required: out['page'] = _mend_page(out.get('page'), self.num_pages)
+        if 'bbox' in out: out['bbox'] = _mend_box(out['bbox'])
         for k in out:
             if known[k].get('type') == 'string' and isinstance(out[k], (int, float)): out[k] = str(out[k])
         if error := validate_input_schema(out, schema): raise ValueError(error)
