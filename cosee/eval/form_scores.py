@@ -10,7 +10,7 @@ import math, re, warnings
 from collections import Counter
 from collections.abc import Iterable
 from datetime import date, datetime
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 from .registry import SCORERS, answer_text, f_measure, gold_texts, levenshtein, scorer
 from .text_scores import anls_rrc
 from ..utils.text import means_none
@@ -258,9 +258,16 @@ _USUAL = Rule('anls', 'own', .5)
 def _anls_own(pred, gold, answer_type='', **context) -> float:
     return SCORERS['anls']['dude' if 'list' in str(answer_type) else 'rrc'](pred, gold, answer_type=str(answer_type))
 
+def _read_list(pred: Any) -> Any:
+    "The items of an answer in words, 'a, b and c'; whatever else is an answer as it is"
+    if not isinstance(pred, str) or pred.startswith('['): return pred
+    return [item for item in re.split(r'[,;\n]|\band\b', pred) if item.strip()] or pred
+
 @scorer('right', 'own', official='none: each data set by its own rules, 1 or 0')
 def _right_own(pred, gold, dataset='', **context) -> bool:
     "Is an answer right by the rules of its data set? ANLS of 0.5 where it has none here."
     if dataset == 'sroie': return any(_same_printed(answer_text(pred), g) for g in gold_texts(gold))
     rule = RULES.get(dataset, _USUAL)
-    return SCORERS[rule.metric][rule.flavour](pred, gold, **context) >= rule.least
+    found = SCORERS[rule.metric][rule.flavour]
+    forms = [pred, _read_list(pred)] if context.get('answer_format') == 'List' else [pred]
+    return any(found(form, gold, **context) >= rule.least for form in forms)
