@@ -1,8 +1,10 @@
 "Loaders on files of the true form: both layouts agree, what is broken is named, nothing outside the folder is read."
 import json, shutil
 
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from PIL import Image
 
 from cosee.datasets.records import DataError
 from cosee.datasets.registry import load
@@ -190,6 +192,14 @@ def test_a_slide_elsewhere_is_refused_and_a_missing_one_is_looked_for(folders, t
     (root / 'images/dev/linked').symlink_to(tmp_path / 'elsewhere')
     rename_decks(root, deck)
     with pytest.raises(DataError, match=says): list(load('slidevqa', 'dev', root=root))
+
+
+def test_page_numbers_as_a_spreadsheet_with_an_empty_cell_writes_them(tmp_path):
+    Image.new("RGB", (40, 40), "white").save(tmp_path / "a.png")
+    rows = [dict(file="a.png", question="What?", answer="x", page=1), dict(file="a.png", question="Who?", answer="y")]
+    pd.DataFrame(rows).to_csv(tmp_path / "questions.csv", index=False)
+    assert "1.0" in (tmp_path / "questions.csv").read_text()
+    assert [s["meta"].get("evidence_pages") for s in Folder(tmp_path / "questions.csv")] == [[1], None]
 
 
 def test_folder_of_documents(tmp_path):

@@ -255,9 +255,9 @@ def whole_number(
     where: str,  # file and row, for the error
     field: str   # of the record
 ) -> int:
-    "An integer that may be written as text; raises DataError if it is none."
-    if isinstance(value, str) and re.fullmatch(r'\s*-?\d{1,18}\s*', value): return int(value)
-    if isinstance(value, int) and not isinstance(value, bool): return value
+    "Read an integer that may be text, or 3.0 as spreadsheets write a 3; raises DataError if it is none."
+    text = str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ''
+    if written := re.fullmatch(r'\s*(-?\d{1,18})(?:\.0*)?\s*', text): return int(written[1])
     raise DataError(f'{where}: field {field!r} should be a whole number, not {str(value)[:40]!r}')
 
 def page_numbers(
