@@ -24,7 +24,7 @@ PAGES = {
         "00_model", "01_board", "02_agents", "03_controller", "04_datasets", "05_metrics", "06_baselines",
         "07_experiments"],
     "Concepts": ["explain/architecture", "explain/promises", "explain/cost"],
-    "Results": ["explain/verdict", "results/methods", "explain/architectures"],
+    "Results": ["explain/verdict", "results/methods", "results/pagewise", "explain/architectures"],
 }
 ROOMS = {
     "package": "The names of the package", "core": "Pages and policies", "text": "Page text and the reader",
