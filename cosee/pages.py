@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 # %% ../nbs/core/00_pages.ipynb #85d9b94f
 class PageError(ValueError):
-    "A document that cannot be turned into pages; the message names file, page and mend in one line."
+    "A document that cannot be turned into pages; the message says in one line what is wrong, and where."
 
-MAX_PIXELS = 80_000_000  # largest picture that is decoded: about 240 MB in memory
+MAX_PIXELS = 80_000_000  # largest picture that is decoded: about 320 MB in memory
 MAX_SIDE = 2400          # longest side of a page image in pixels; larger ones are scaled down
 MAX_PAGES = 5000         # most pages of one document
 KEPT_BYTES = 128_000_000 # memory for pages that were drawn, of all documents together
