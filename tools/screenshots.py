@@ -156,7 +156,7 @@ class Shots:
             self.browser.open(url, width=1000, height=760)
             self.browser.wait("document.querySelectorAll('#items img').length > 0 "
                               "&& [...document.querySelectorAll('#items img')].some(i => i.complete && i.naturalWidth)")
-            self.browser.js("new Promise(done => setTimeout(() => done(1), 900))")   # pictures are decoded and drawn
+            self.browser.js("new Promise(done => setTimeout(() => done(1), 900))")   # pictures are drawn
             self.keep("review.webp")
 
     def lab(self):
