@@ -154,8 +154,7 @@ class Shots:
         with running(create_review_app(Review(Extracted(self.work / "read")))) as url:
             self.browser("Page.navigate", url="about:blank")
             self.browser.open(url, width=1000, height=760)
-            self.browser.wait("document.querySelectorAll('#items img').length > 0 "
-                              "&& [...document.querySelectorAll('#items img')].some(i => i.complete && i.naturalWidth)")
+            self.browser.wait("[...document.querySelectorAll('#items img')].some(i => i.naturalWidth)")
             self.browser.js("new Promise(done => setTimeout(() => done(1), 900))")   # pictures are drawn
             self.keep("review.webp")
 
