@@ -145,6 +145,19 @@ class Shots:
             self.browser.wait("document.querySelectorAll('code').length > 9")
             self.keep("serve-reference.webp")
 
+    def review(self):
+        from cosee.extraction.folder import Extracted
+        from cosee.extraction.review import Review
+        from cosee.server.serve import running
+        from cosee.server.viewer import create_review_app
+        cosee("extract", SAMPLES / "invoice.pdf", "--schema", "invoice", "--out", self.work / "read")
+        with running(create_review_app(Review(Extracted(self.work / "read")))) as url:
+            self.browser("Page.navigate", url="about:blank")
+            self.browser.open(url, width=1000, height=760)
+            self.browser.wait("[...document.querySelectorAll('#items img')].some(i => i.naturalWidth)")
+            self.browser.js("new Promise(done => setTimeout(() => done(1), 900))")   # pictures are drawn
+            self.keep("review.webp")
+
     def lab(self):
         folder = self.work / "notebooks"
         folder.mkdir()
@@ -250,7 +263,7 @@ class AppShots:
 NAMES = {"answer": ["answer.png"], "site": ["widget-fallback.webp"], "lab": ["widget-lab.webp", "widget-dark.webp"],
          "episode": ["episode-light.webp", "episode-dark.webp", "episode-phone.webp", "episode-page.webp"],
          "app": [f"app-{name}.webp" for name in ("watch", "answer", "note", "pair", "history", "dark", "phone")],
-         "serve": ["serve-reference.webp"],
+         "serve": ["serve-reference.webp"], "review": ["review.webp"],
          "runs": ["report.png", "viewer.png", "viewer_pair.png", "viewer_phone.png", "viewer_episode.png"]}
 
 
