@@ -23,7 +23,7 @@ from .utils.text import abstains, answer_key, check_question, html_text, one_lin
 # %% auto #0
 __all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'Hypothesis', 'CallRecord', 'Event', 'TracePage',
            'Decided', 'Trace', 'CoSeeController', 'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses',
-           'evidence_of', 'call_record', 'is_proposal', 'told_apart', 'proposals_of', 'Episode', 'replay', 'user_turn',
+           'evidence_of', 'call_record', 'Episode', 'is_proposal', 'told_apart', 'proposals_of', 'replay', 'user_turn',
            'add_note']
 
 # %% ../nbs/03_controller.ipynb #47b5820a
@@ -435,6 +435,78 @@ def _check_team(names: list[str], settings: Mapping[str, Any]):
     wrong = [name for name in settings if name not in names]
     if wrong: raise ValueError(f"per_agent_gen_kwargs: no agent is called {wrong[0]!r}; there are {', '.join(names)}")
 
+# %% ../nbs/03_controller.ipynb #7b945f5c
+class Episode(dict[str, Any]):
+    """Result of a run: answer, confidence, page, evidence, because, board, hypotheses, corrections, trace, usage,
+    stopped, steps."""
+    def _describe_place(self, before: str, after: str = '') -> str:
+        return f"{before}page {self['page']}{after}" if self.get('page') else ''
+
+    def __repr__(self) -> str:
+        return (f"Episode({self['answer']!r}{self._describe_place(' (', ')')}, {len(self['board'])} cells, "
+                f"{self['steps']} steps, stopped: {self['stopped']})")
+
+    def _repr_html_(self) -> str:
+        said = f"confidence {self['confidence']:.2f}, {self['steps']} steps, stopped: {self['stopped']}, "
+        answer, because, where, rest = (html_text(one_line(str(text), n)) for text, n in (
+            (self['answer'], 400), (self['because'], 600), (self._describe_place(', '), 80),
+            (f"{said}{usage_text(self['usage'])}", 200)))
+        where = where and f', {where.lstrip(", ")}'
+        return f'<p><b>{answer}</b>{where}<br>{because}<br>{rest}</p>' + self['board']._repr_html_()
+
+# %% ../nbs/03_controller.ipynb #f08cb95c
+def _describe_page(number: int, source: Any, in_file: Any, size: Optional[Size]) -> TracePage:
+    "What a trace says of a page; file name and page in the file where they are known"
+    page = TracePage(page=number, size=list(size) if size else None)
+    if name := str(source or '').replace('\\', '/').rsplit('/', 1)[-1]: page['file'] = name
+    if isinstance(in_file, int): page['file_page'] = in_file
+    return page
+
+def _find_origin(image: Any) -> tuple[Any, Any]:
+    "The file of an image and its page in it, where it knows them"
+    if isinstance(image, Page): return image.file, image.file_page
+    info = getattr(image, 'info', None) or ({'source': image} if isinstance(image, str) else {})
+    return info.get('source'), info.get('page')
+
+# %% ../nbs/03_controller.ipynb #940c0a64
+def _name_client(client: Any) -> Optional[str]:
+    name = getattr(client, 'name', None)
+    return None if client is None else name if isinstance(name, str) else type(client).__name__
+
+# %% ../nbs/03_controller.ipynb #b684ddb1
+def is_proposal(
+    action: Mapping[str, Any] # valid
+) -> bool:
+    "Does an action propose an answer?"
+    return action['action'] == 'HYPOTHESIZE' or action['action'] == 'REVISE' and bool(action.get('answer'))
+
+def told_apart(
+    proposals: Iterable[Hypothesis] # of an episode, in order of their notes
+) -> dict[str, list[Hypothesis]]:
+    "Proposals as `hypotheses` (by HYPOTHESIZE) and `corrections` (by REVISE)."
+    kinds = dict(hypotheses='HYPOTHESIZE', corrections='REVISE')
+    proposals = list(proposals)
+    return {name: [p for p in proposals if p['action'] == kind] for name, kind in kinds.items()}
+
+def proposals_of(
+    episode: Mapping[str, Any] # with `hypotheses` and `corrections`, or some of them
+) -> list[Hypothesis]:         # in order of their notes
+    "Every answer that was proposed, by HYPOTHESIZE or by REVISE."
+    both = [*(episode.get('hypotheses') or []), *(episode.get('corrections') or [])]
+    return sorted(both, key=lambda p: p.get('cell') or 0)
+
+def _is_plain(event: Event) -> bool:
+    "Was an answer read out of plain words?"
+    return isinstance(event['action'], dict) and bool(event['action'].get('plain'))
+
+def _list_named_pages(action: Any) -> Iterator[Any]:
+    "Whatever an action names as a page: of its view, of its tools' calls and of what they found"
+    if not isinstance(action, dict): return
+    if isinstance(view := action.get('view'), dict): yield view.get('page')
+    for call in action.get('tools') or []:
+        if isinstance(args := call.get('executed'), dict): yield args.get('page')
+        yield call.get('page')
+
 # %% ../nbs/03_controller.ipynb #875f67e1
 MODEL_FAILED = 'model: '   # how `stopped` begins where a model failed in a way that it would again
 
@@ -600,78 +672,6 @@ class _Run:
 def _restore_turn(told: Event, done: Event) -> Event:
     "A turn that was applied anew, with what its agent wrote as it was written"
     return cast(Event, {**done, 'action': copy.deepcopy(told['action'])})
-
-# %% ../nbs/03_controller.ipynb #b684ddb1
-def is_proposal(
-    action: Mapping[str, Any] # valid
-) -> bool:
-    "Does an action propose an answer?"
-    return action['action'] == 'HYPOTHESIZE' or action['action'] == 'REVISE' and bool(action.get('answer'))
-
-def told_apart(
-    proposals: Iterable[Hypothesis] # of an episode, in order of their notes
-) -> dict[str, list[Hypothesis]]:
-    "Proposals as `hypotheses` (by HYPOTHESIZE) and `corrections` (by REVISE)."
-    kinds = dict(hypotheses='HYPOTHESIZE', corrections='REVISE')
-    proposals = list(proposals)
-    return {name: [p for p in proposals if p['action'] == kind] for name, kind in kinds.items()}
-
-def proposals_of(
-    episode: Mapping[str, Any] # with `hypotheses` and `corrections`, or some of them
-) -> list[Hypothesis]:         # in order of their notes
-    "Every answer that was proposed, by HYPOTHESIZE or by REVISE."
-    both = [*(episode.get('hypotheses') or []), *(episode.get('corrections') or [])]
-    return sorted(both, key=lambda p: p.get('cell') or 0)
-
-def _is_plain(event: Event) -> bool:
-    "Was an answer read out of plain words?"
-    return isinstance(event['action'], dict) and bool(event['action'].get('plain'))
-
-def _list_named_pages(action: Any) -> Iterator[Any]:
-    "Whatever an action names as a page: of its view, of its tools' calls and of what they found"
-    if not isinstance(action, dict): return
-    if isinstance(view := action.get('view'), dict): yield view.get('page')
-    for call in action.get('tools') or []:
-        if isinstance(args := call.get('executed'), dict): yield args.get('page')
-        yield call.get('page')
-
-# %% ../nbs/03_controller.ipynb #7b945f5c
-class Episode(dict[str, Any]):
-    """Result of a run: answer, confidence, page, evidence, because, board, hypotheses, corrections, trace, usage,
-    stopped, steps."""
-    def _describe_place(self, before: str, after: str = '') -> str:
-        return f"{before}page {self['page']}{after}" if self.get('page') else ''
-
-    def __repr__(self) -> str:
-        return (f"Episode({self['answer']!r}{self._describe_place(' (', ')')}, {len(self['board'])} cells, "
-                f"{self['steps']} steps, stopped: {self['stopped']})")
-
-    def _repr_html_(self) -> str:
-        said = f"confidence {self['confidence']:.2f}, {self['steps']} steps, stopped: {self['stopped']}, "
-        answer, because, where, rest = (html_text(one_line(str(text), n)) for text, n in (
-            (self['answer'], 400), (self['because'], 600), (self._describe_place(', '), 80),
-            (f"{said}{usage_text(self['usage'])}", 200)))
-        where = where and f', {where.lstrip(", ")}'
-        return f'<p><b>{answer}</b>{where}<br>{because}<br>{rest}</p>' + self['board']._repr_html_()
-
-# %% ../nbs/03_controller.ipynb #f08cb95c
-def _describe_page(number: int, source: Any, in_file: Any, size: Optional[Size]) -> TracePage:
-    "What a trace says of a page; file name and page in the file where they are known"
-    page = TracePage(page=number, size=list(size) if size else None)
-    if name := str(source or '').replace('\\', '/').rsplit('/', 1)[-1]: page['file'] = name
-    if isinstance(in_file, int): page['file_page'] = in_file
-    return page
-
-def _find_origin(image: Any) -> tuple[Any, Any]:
-    "The file of an image and its page in it, where it knows them"
-    if isinstance(image, Page): return image.file, image.file_page
-    info = getattr(image, 'info', None) or ({'source': image} if isinstance(image, str) else {})
-    return info.get('source'), info.get('page')
-
-# %% ../nbs/03_controller.ipynb #940c0a64
-def _name_client(client: Any) -> Optional[str]:
-    name = getattr(client, 'name', None)
-    return None if client is None else name if isinstance(name, str) else type(client).__name__
 
 # %% ../nbs/03_controller.ipynb #72a7dd4e
 class _Size:

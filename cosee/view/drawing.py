@@ -77,7 +77,7 @@ def _choose_seats(
     size: Size,          # of the area
     t: float             # height of a number
 ) -> list[_Seat]:
-    "Where the numbers go: beside their boxes, never on each other."
+    "Where the numbers go: beside their boxes, and not on each other where there is room."
     taken: list[Area] = []
     seats = []
     for box, width in zip(boxes, widths, strict=True):
