@@ -576,7 +576,7 @@ class _Run:
         self.ledger.require(self._bound_cost(agents, gens, images))
 
     def _cover(self, agents: Sequence[Agent], gens: Sequence[Gen]) -> Optional[Callable[[list[Any]], bool]]:
-        "Says of pages whether the budget covers the next turns with them; None without a budget"
+        "Say of pages whether the budget covers the next turns with them; None without a budget"
         if self.ledger.max_tokens is None: return None
         return lambda images: self._bound_cost(agents, gens, images) <= self.ledger.left
 

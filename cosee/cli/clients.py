@@ -324,7 +324,7 @@ def check_client(
     name: str, # in the table of clients, or a backend's id
     where: str = '--client' # where it is named
 ):
-    "Raises `Stop` for a client that nobody knows."
+    "Raise `Stop` for a client that nobody knows."
     from cosee.utils.config import ConfigError
     if name in CLIENTS or '.' in name and not args.config: return
     try: config = backends_config(args.config)

@@ -209,7 +209,7 @@ def options_of(
     return hint
 
 def _check_words(given: dict[str, Any], known: list[Parameter]):
-    "Raises ConfigError where an option stands in the place of a value"
+    "Raise ConfigError where an option stands in the place of a value"
     names = {name for p in known for name in p.names}
     for p in known:
         value = given.get(p.field)

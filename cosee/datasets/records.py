@@ -133,7 +133,7 @@ def check_image(
     where: str,                 # file and line, for the error
     field: str = 'image'        # of the record
 ):
-    "Raises DataError if an image is cut off or none."
+    "Raise DataError if an image is cut off or none."
     if isinstance(source, bytes):
         problem = '' if _has_its_end(source[:16], source[-64:]) else _describe_problem(source)
     else:

@@ -116,7 +116,7 @@ def check_split(
     split: str,             # what was asked for
     splits: tuple[str, ...] # what there is; () where the data set has none
 ):
-    "Raises ValueError where the data set has no such split."
+    "Raise ValueError where the data set has no such split."
     if splits and split not in splits:
         raise ValueError(f"{name} has no split {split!r}: choose from {', '.join(splits)}")
 

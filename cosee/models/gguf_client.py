@@ -258,7 +258,7 @@ Told = dict[str, Any]             # a message for the engine's template: role, a
 Page = tuple['Image', Size]       # as given, and the size in which the model sees it
 
 def _match_tokens(tokens: Iterable[str]) -> re.Pattern[str]:
-    "Finds any of these tokens"
+    "Find any of these tokens"
     return re.compile('|'.join(map(re.escape, sorted(tokens, key=len, reverse=True))) or '(?!)')
 
 def _break_tokens(text: str, steering: re.Pattern[str]) -> str:

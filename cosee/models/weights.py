@@ -316,7 +316,7 @@ def _download(entry: Weights, file: RemoteFile, folder: Optional[Path], again: b
 
 # %% ../../nbs/models/11_weights.ipynb #157cc3a1
 def _check_space(folder: Path, missing: int):
-    "Raises `FetchError` where the disk of a folder, which need not be there yet, has less room than that"
+    "Raise `FetchError` where the disk of a folder, which need not be there yet, has less room than that"
     there = next(p for p in (folder, *folder.parents) if p.exists())
     free = shutil.disk_usage(there).free
     if free < missing:

@@ -177,7 +177,7 @@ def _list_notices(tail: LogTail) -> list[str]:
 
 # %% ../../nbs/runs/12_viewer.ipynb #e585bad0
 def _order_naturally(text: str) -> tuple[int, int, str]:
-    "Sorts numbers by their value, before words"
+    "Sort numbers by their value, before words"
     return (0, len(text), text) if text.isdigit() else (1, 0, text)
 
 def _list_facets(samples: list[Row]) -> tuple[list[tuple[str, list[str]]], list[list[int]]]:

@@ -294,7 +294,7 @@ class Document:
 
     @property
     def index(self) -> PageIndex:
-        "Finds pages; made once. Raises `RequestError` where the pages cannot be opened."
+        "Find pages; made once. Raises `RequestError` where the pages cannot be opened."
         with self.lock:
             pages = self.pages
             if self.found_by is None: self.found_by = PageIndex(pages, self.reader, visual=self.visual)

@@ -128,7 +128,7 @@ class Sight:
 
     @property
     def index(self) -> 'PageIndex':
-        "Finds pages of a long document; made at first use."
+        "Find pages of a long document; made at first use."
         if self._index is None:
             from cosee.retrieval.index import PageIndex
             self._index = PageIndex(range(1, len(self.images) + 1), self.words, readable=self.readable)

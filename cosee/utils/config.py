@@ -325,7 +325,7 @@ def need(
     what: str,    # is asked for, as people know it
     *modules: str # without which it does not work
 ):
-    "Raises `MissingExtra`, which says in one line what to install, where a module is not there."
+    "Raise `MissingExtra`, which says in one line what to install, where a module is not there."
     for name in modules:
         if not installed(name): raise MissingExtra(what, name)
 

@@ -43,7 +43,7 @@ class SyntheticDocument:
     marks: list[Mark] = field(repr=False) # each line of text with page and box
 
     def save(self, path: Union[str, Path]) -> Path:
-        "Writes the PDF to `path`."
+        "Write the PDF to `path`."
         path = Path(path)
         path.write_bytes(self.pdf)
         return path

@@ -32,7 +32,7 @@ def document_type(
     *sizes: Size,                     # page sizes in points to choose from
     pages: tuple[int, int] = (1, 2)   # least and most pages if the caller does not say
 ) -> Callable:                        # a decorator
-    "Registers a function that writes a kind of document under `name`."
+    "Register a function that writes a kind of document under `name`."
     def register(write: Callable[[Sheet, int], None]) -> Callable[[Sheet, int], None]:
         DOCUMENT_TYPES[name] = DocumentType(write, sizes, pages)
         return write
@@ -102,7 +102,7 @@ def _number_columns(columns: Iterable[Column]) -> dict[str, int]:
     return {c['key'].split('.')[1]: i for i, c in enumerate(columns, 1)}
 
 def _multiply(sheet: Sheet) -> Change:
-    "Makes amounts the product of quantity and unit price"
+    "Make amounts the product of quantity and unit price"
     def change(columns: list[Column], rows: list[TableRow]):
         at = _number_columns(columns)
         for row in rows:
@@ -225,7 +225,7 @@ def _write_report(sheet: Sheet, pages: int):
 
 # %% ../../../nbs/synthetic/04_kinds.ipynb #d3e0758d
 def _begin_slide(sheet: Sheet, title: str):
-    "Begins a slide with its title"
+    "Begin a slide with its title"
     if sheet.marks: sheet.turn()
     sheet.section, accent = title, sheet.look['accent']
     if sheet.style == 'dev': sheet.rect(0, 0, 14, sheet.h, fill=accent)
@@ -366,7 +366,7 @@ def _draw_arrival(sheet: Sheet, time: Value) -> int:
     return min(int(magnitude(time)) + sheet.rng.randint(25, 260), 1439)
 
 def _sort_departures(sheet: Sheet) -> Change:
-    "Sorts departures, and makes arrivals follow them"
+    "Sort departures, and make arrivals follow them"
     def change(columns: list[Column], rows: list[TableRow]):
         at = _number_columns(columns)
         departure, arrival = at.get('departure'), at.get('arrival')
@@ -461,7 +461,7 @@ def _draw_other_value(sheet: Sheet, fact: Fact) -> Value:
     return next(v for v in values if v['text'] != fact['value'])
 
 def _begin_page(sheet: Sheet, title: str):
-    "Begins a page, or a slide, with a title"
+    "Begin a page, or a slide, with a title"
     if sheet.kind == 'slides':
         _begin_slide(sheet, title)
         return
@@ -469,7 +469,7 @@ def _begin_page(sheet: Sheet, title: str):
     sheet.heading(title, 15)
 
 def contradict(sheet: Sheet) -> Optional[Conflict]:
-    "Adds a page that contradicts an earlier one; None if there is nothing to contradict."
+    "Add a page that contradicts an earlier one; None if there is nothing to contradict."
     facts = _find_disputable(sheet)
     if not facts or sheet.page >= 20: return None
     old, resolved = sheet.rng.choice(facts), sheet.rng.random() < .5

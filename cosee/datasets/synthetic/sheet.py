@@ -98,7 +98,7 @@ def _make_look(
     rng: random.Random, # source of chance
     style: str          # 'dev' or 'held_out'
 ) -> Look:
-    "Draws fonts, sizes, colours, locale and layouts."
+    "Draw fonts, sizes, colours, locale and layouts."
     font, bold = rng.choices(_fonts, (5, 3, 1))[0]
     return Look(
         font=font, bold=bold,
@@ -175,7 +175,7 @@ class Sheet:
         color: Optional[Color] = None, # the look's ink if None
         align: Align = 'left'          # which end of the text stands at `x`
     ) -> Box:
-        "Writes one line of text and remembers it."
+        "Write one line of text and remember it."
         size, font = size or self.look['size'], font or self.look['font']
         width = text_width(text, font, size)
         x -= dict(left=0, center=width/2, right=width)[align]
@@ -235,7 +235,7 @@ class Sheet:
         self,
         height: float # points
     ) -> bool:        # was the page turned?
-        "Turns the page unless `height` is left on it."
+        "Turn the page unless `height` is left on it."
         if self.y + height <= self.bottom: return False
         self.turn()
         return True
@@ -324,7 +324,7 @@ class Sheet:
         align: Align = 'left',               # of the value
         bold: bool = False                   # is the value bold?
     ) -> Box:                                # of the label
-        "Writes label and value of an entry and remembers the fact."
+        "Write label and value of an entry and remember the fact."
         size, font, value = self.look['size'], self.look['bold' if bold else 'font'], entry['value']['text']
         label_bbox = self.text(*label_at, self.label(entry['label']), label_size or size, self.font_of_labels)
         bbox = self.text(*value_at, value, fit(value, font, size, room), font, align=align)
@@ -338,7 +338,7 @@ class Sheet:
         x: Optional[float] = None,    # left edge in points; that of the text area if None
         width: Optional[float] = None # in points; that of the text area if None
     ):
-        "Writes entries at the cursor in a layout."
+        "Write entries at the cursor in a layout."
         if entries:
             write = _layouts[layout or self.look['fields']]
             write(self, entries, self.x if x is None else x, width or self.width)

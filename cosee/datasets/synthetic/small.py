@@ -193,7 +193,7 @@ class SmallSheet(Strip):
         return bbox
 
     def dress(self):
-        "Draws how the page looks: fonts, ink, place of its lines."
+        "Draw how the page looks: fonts, ink, place of its lines."
         rng = self.rng
         self.label_font = rng.choice(self.fonts)
         self.value_font = self.label_font if rng.random() < .6 else rng.choice(self.fonts)
@@ -202,7 +202,7 @@ class SmallSheet(Strip):
         self.case = rng.choice((str.capitalize, str.capitalize, str.title, str.upper, str.lower))
 
     def headline(self, text: str) -> Box:
-        "Writes the heading of a page in a bold font."
+        "Write the heading of a page in a bold font."
         self.rule += 1
         return self.text(text, 0, self.rng.choice([f for f in self.fonts if 'Bold' in f] or self.fonts))
 
@@ -212,7 +212,7 @@ class SmallSheet(Strip):
         value: str, # as printed
         kind: str   # type of the value
     ) -> SmallFact:
-        "Writes a label and its value on one line."
+        "Write a label and its value on one line."
         self.rule += 1
         shown = self.case(label)
         label_bbox = self.text(shown + ':', 0, self.label_font)
@@ -279,7 +279,7 @@ def _draw_fitting_value(sheet: SmallSheet, label: str) -> tuple[str, str]:
         if len(value) <= room: return value, kind
 
 def _write_page(sheet: SmallSheet, labels: Iterator[str], lines: int, again: Optional[str], title: str) -> Heading:
-    "Writes one page"
+    "Write one page"
     heading = Heading(text=title, page=sheet.page, bbox=sheet.headline(title))
     wanted = [next(labels) for _ in range(lines)]
     if again: wanted[sheet.rng.randrange(lines)] = again
@@ -302,7 +302,7 @@ def _check_arguments(pages: Optional[int], style: str):
 
 def _write_pages(sheet: SmallSheet, labels: Iterator[str], pages: int, lines: tuple[int, int],
                  repeats: float) -> list[Heading]:
-    "Writes all pages of a document"
+    "Write all pages of a document"
     rng, heads = sheet.rng, []
     for i in range(pages):
         if i: sheet.turn()

@@ -98,7 +98,7 @@ def write_prose(
 
 # %% ../../../nbs/synthetic/03_tables.ipynb #ff7808ab
 def _put_small(sheet: Sheet, entry: FieldEntry, x: float, size: float) -> float:
-    "Writes an entry in small print at `x`, or on the next line where it does not fit; returns where it ends"
+    "Write an entry in small print at `x`, or on the next line where it does not fit; return where it ends"
     label, value = entry['label'] + ': ', entry['value']['text']
     label_width, value_width = (text_width(s, sheet.look['font'], size) for s in (label, value))
     if x + label_width + value_width > sheet.w - sheet.x: x, sheet.y = sheet.x, sheet.y + 1.3*size
@@ -197,7 +197,7 @@ class _Grid:
         if last and self.style in ('rules', 'verticals'): sheet.line(x, below, right, below, _grey)
 
     def row(self, texts: Sequence[str], i: int = 0, head: bool = False, last: bool = False) -> list[Box]:
-        "Draws a row at the cursor; returns the boxes of its texts"
+        "Draw a row at the cursor; return the boxes of its texts"
         sheet, x, height = self.sheet, self.x, self.height*(1.1 if head else 1)
         self.fill_row(i, height, head)
         self.rule_row(height, head, last)
@@ -212,7 +212,7 @@ class _Grid:
         return boxes
 
     def fill(self, title: str):
-        "Draws head and rows, over several pages if need be"
+        "Draw head and rows, over several pages if need be"
         sheet = self.sheet
         sheet.need(3*self.height)
         self.row(self.heads, head=True)
