@@ -8,7 +8,7 @@ from PIL import Image
 
 from cosee.agents import ACTIONS, DummyAgent, team
 from cosee.board import Board
-from cosee.controller import CoSeeController, rank_hypotheses, replay
+from cosee.controller import CoSeeController, add_note, rank_hypotheses, replay
 from cosee.models.testing import ScriptedClient
 
 PAGES = [Image.new("RGB", (64, 64), "white")]
@@ -173,3 +173,12 @@ def test_malformed_replies_never_end_an_episode(replies, order, error_cells):
     assert len(episode['board'].to_text()) <= 2000
     again = replay(json.loads(json.dumps(episode['trace'])))
     assert again['board'].to_json() == episode['board'].to_json() and again['answer'] == episode['answer']
+
+
+def test_an_answer_that_the_person_refused_is_not_given_again():
+    said = proposal("42", view={"page": 1}, confidence=.95)
+    found = CoSeeController([DummyAgent(script=[said])]).run(PAGES, "How many?")
+    refused = add_note(found["trace"], dict(action="REVISE", target_cell_id=1, content="No."))
+    assert (found["answer"], refused["answer"], refused["page"], refused["evidence"]) == ("42", "", None, [])
+    mended = add_note(refused["trace"], dict(action="HYPOTHESIZE", content="It says 7.", answer="7", view={"page": 1}))
+    assert mended["answer"] == "7"
