@@ -73,7 +73,7 @@ def slow_reader(monkeypatch):
         return PageText(size=[300, 400], skew=0., lines=[], source="text", turned=0)
     monkeypatch.setattr("cosee.view.widget.time", SimpleNamespace(perf_counter=lambda: now[0]))
     monkeypatch.setattr(TextExtractor, "_read", read)
-    monkeypatch.setattr(TextExtractor, "_pool", lambda self: SimpleNamespace(map=map))
+    monkeypatch.setattr(TextExtractor, "_open_pool", lambda self: SimpleNamespace(map=map))
 
 
 def told_of(pages):

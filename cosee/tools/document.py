@@ -53,7 +53,7 @@ class InteractiveDocumentWithTools(InteractiveDocument):
 
     def _talk(self, text: str): self._add_response(text, tags=[TOOL_TALK_TAG])
 
-    def _model_response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
+    def _add_model_response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
         "What a model says is never a record"
         super()._add_model_response(inert(text), tags=tags, end=end)
 
