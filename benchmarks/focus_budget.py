@@ -48,7 +48,7 @@ def tiny_client():
     return Quiet.tiny(min_pixels=64 * 64)
 
 
-class KnownPrint(TextExtractor):
+class KnownText(TextExtractor):
     "The text that the pages of a made document were drawn with."
     def __init__(self, doc):
         super().__init__(cache=None)
@@ -68,7 +68,7 @@ def small_pages(folder, i, pages, n):
     doc = small_document(f"focus-{SEED}-{i}", pages, n_questions=2 * n, repeats=0., unanswerable=0.)
     plain = [q for q in doc.questions if not q["asked_page"]]
     pages = load_pages(doc.save(folder / f"{doc.doc_id}.pdf"), dpi=72)
-    return pages, plain[:n], KnownPrint(doc)
+    return pages, plain[:n], KnownText(doc)
 
 
 def scans(folder, i, pages, n):

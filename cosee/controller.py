@@ -316,8 +316,10 @@ def rank_hypotheses(
     board: Board                      # the final Board
 ) -> list[Hypothesis]:                # best first
     "Hypotheses by confidence, votes and supporting cells."
-    refused = _list_rejected(hypotheses, board)
-    live = standing(hypotheses, board) or [h for h in hypotheses if proposal_key(h) not in refused]
+    live = standing(hypotheses, board)
+    if not live:   # the agents gave up all of them: the best that the person has not refused
+        refused = _list_rejected(hypotheses, board)
+        live = [h for h in hypotheses if proposal_key(h) not in refused]
     votes = _count_votes(live)
     def rank(h: Hypothesis) -> tuple[float, int, int]:
         return -round(stated_confidence(h), 3), -votes[proposal_key(h)], -len(h.get('supporting_cells') or [])

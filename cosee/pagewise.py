@@ -15,9 +15,8 @@ from .cascade import EvidenceChecker
 from .controller import CoSeeController, Hypothesis
 from .focus import InView
 from .models.client import Reply, Request, Turn, ask, merged, page_request, usable
-from .models.text_client import unwrapped_model
 from .models.text_prompts import ALTERNATIVES, CHECK_PROMPT, CHECK_TOKENS, p_true_logit, self_check_confidence
-from .models.wrappers import known_client, models_in
+from .models.wrappers import known_client
 from .pages import document_of, page_numbers
 from .policies import DIRECT, DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Count, PageSelection, Policy, Share
 from .text.grounding import Location
@@ -73,9 +72,8 @@ RANK_PROMPT = 'Does this page hold the answer to the question? Reply with one wo
 def word_settings(
     client: Any # that is asked for one word
 ) -> dict[str, Any]:
-    "Settings of a reply of one word, with the probabilities of others where the model can tell them."
-    models = map(unwrapped_model, models_in(known_client(client)))
-    can_tell = all(getattr(m, 'logprobs', False) for m in models)
+    "Set up a reply of one word, with the probabilities of others where the model can tell them."
+    can_tell = getattr(known_client(client), 'logprobs', False)
     return dict(max_new_tokens=2, **PLAIN_GEN, **(dict(top_logprobs=ALTERNATIVES) if can_tell else {}))
 
 class PageRanker(Agent):
@@ -205,8 +203,8 @@ class PageByPageController(CoSeeController):
 
     def describe(self) -> dict[str, Any]:
         "The controller's settings and team, JSON-ready."
-        scanner, reader, checker = map(vars, self.agents)
-        own = dict(rank=scanner['rank'], prove=reader['prove'], check=self.check, least=checker['least'])
+        scanner, reader, checker = cast(Any, self.agents)
+        own = dict(rank=scanner.rank, prove=reader.prove, check=self.check, least=checker.least)
         return {**super().describe(), 'page_by_page': own}
 
     def groups(self, step: int, board: Board, hypotheses: Sequence[Hypothesis]) -> Iterator[list[Agent]]:

@@ -60,7 +60,7 @@ def options_of(command):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_door_takes_the_same_options(command):
+def test_every_command_takes_the_same_options(command):
     usual, mine = options_of("ask"), options_of(command)
     assert {k: mine[k] for k in READING} == {k: usual[k] for k in READING}
 
@@ -85,13 +85,13 @@ def argv_of(command, sheets, tmp_path):
     (["--transcriber-path", "/nowhere"], "/nowhere"),
     (["--transcriber-url", "http://127.0.0.1:9/v1", "--transcriber-model", "m", "--transcriber-family", "doclink"],
      "did you mean 'docling'")])
-def test_every_door_refuses_a_reader_in_one_line(run, command, argv, why, sheets, tmp_path):
+def test_every_command_refuses_a_reader_in_one_line(run, command, argv, why, sheets, tmp_path):
     code, out, err = run(*argv_of(command, sheets, tmp_path), *argv, "--quiet")
     assert code == 2 and not out and why in err and err.count("\n") == 1, err
 
 
 @pytest.mark.parametrize("command", ["extract", "run", "serve", "app", "mcp"])
-def test_every_door_refuses_a_retriever_in_one_line(run, command, sheets, tmp_path):
+def test_every_command_refuses_a_retriever_in_one_line(run, command, sheets, tmp_path):
     code, out, err = run(*argv_of(command, sheets, tmp_path), "--visual", tmp_path / "nothing", "--quiet")
     assert code == 2 and not out and "nothing: no such directory" in err and err.count("\n") == 1, err
     assert not (tmp_path / "run").exists()

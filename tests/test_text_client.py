@@ -157,7 +157,7 @@ def test_no_reply_breaks_the_way_back(reply):
 # --- every role, method and tool ---
 
 @pytest.fixture(scope="module")
-def random_mind(tmp_path_factory):
+def random_llm(tmp_path_factory):
     pytest.importorskip("xllamacpp")
     from cosee.models.gguf_client import GgufClient
     from cosee.models.testing import random_gguf
@@ -165,8 +165,8 @@ def random_mind(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_random_actions_of_every_role_are_valid_and_each_box_is_one_of_print(random_mind):
-    client = TextClient(random_mind, words=WORDS)
+def test_random_actions_of_every_role_are_valid_and_each_box_is_one_of_print(random_llm):
+    client = TextClient(random_llm, words=WORDS)
     lines, counts = client.shown(page_request(PAGES, "")).lines, {}
     allowed = {(l.page, tuple(thousandths_around(l.bbox))) for l in lines}
     singles = {(l.page, tuple(thousandths_around(w.bbox))) for l in lines for w in l.words}
@@ -185,8 +185,8 @@ def test_random_actions_of_every_role_are_valid_and_each_box_is_one_of_print(ran
 def paid(usage): return usage.prompt_tokens - usage.cached_tokens
 
 
-def test_the_second_agent_of_an_episode_pays_a_seventh_of_the_first(random_mind):
-    client = TextClient(random_mind, words=ByWidth(w100=typed_page(RECEIPT * 12)), page_tokens=4000)
+def test_the_second_agent_of_an_episode_pays_a_seventh_of_the_first(random_llm):
+    client = TextClient(random_llm, words=ByWidth(w100=typed_page(RECEIPT * 12)), page_tokens=4000)
     for shared in (None, "#1 [scanner] page 1: CORNER SHOP LTD stands at the top"):
         usages = []
         for agent in team(client):
@@ -195,8 +195,8 @@ def test_the_second_agent_of_an_episode_pays_a_seventh_of_the_first(random_mind)
         assert all(paid(u) <= .15 * usages[0].prompt_tokens for u in usages[1:])
 
 
-def test_ten_questions_about_a_document_cost_a_third_of_ten_documents(random_mind):
-    client = TextClient(random_mind, words=ByWidth(w100=typed_page(RECEIPT), w200=typed_page(LETTER)))
+def test_ten_questions_about_a_document_cost_a_third_of_ten_documents(random_llm):
+    client = TextClient(random_llm, words=ByWidth(w100=typed_page(RECEIPT), w200=typed_page(LETTER)))
     questions = [f"What is the name of shop {i}?" for i in range(10)]
     costs = [Task(PAGES[:2], q, client).run(Single(max_new_tokens=4).solve)["usage"] for q in questions]
     apart = sum(c["prompt_tokens"] for c in costs)

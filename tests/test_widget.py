@@ -72,7 +72,7 @@ def slow_reader(monkeypatch):
         now[0] += 5
         return PageText(size=[300, 400], skew=0., lines=[], source="text", turned=0)
     monkeypatch.setattr("cosee.view.widget.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    monkeypatch.setattr(TextExtractor, "_read", read)
+    monkeypatch.setattr(TextExtractor, "_extract_page", read)
     monkeypatch.setattr(TextExtractor, "_open_pool", lambda self: SimpleNamespace(map=map))
 
 

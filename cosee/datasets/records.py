@@ -256,8 +256,9 @@ def whole_number(
     field: str   # of the record
 ) -> int:
     "Read an integer that may be text, or 3.0 as spreadsheets write a 3; raises DataError if it is none."
-    text = str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ''
-    if written := re.fullmatch(r'\s*(-?\d{1,18})(?:\.0*)?\s*', text): return int(written[1])
+    if isinstance(value, int) and not isinstance(value, bool): return value
+    written = re.fullmatch(r'\s*(-?\d{1,18})(?:\.0*)?\s*', str(value)) if isinstance(value, (str, float)) else None
+    if written: return int(written[1])
     raise DataError(f'{where}: field {field!r} should be a whole number, not {str(value)[:40]!r}')
 
 def page_numbers(

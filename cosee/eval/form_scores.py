@@ -259,7 +259,7 @@ def _anls_own(pred, gold, answer_type='', **context) -> float:
     return SCORERS['anls']['dude' if 'list' in str(answer_type) else 'rrc'](pred, gold, answer_type=str(answer_type))
 
 def _read_list(pred: Any) -> Any:
-    "The items of an answer in words, 'a, b and c'; whatever else is an answer as it is"
+    "Read an answer in words, 'a, b and c', as its items; any other answer stays as it is"
     if not isinstance(pred, str) or pred.startswith('['): return pred
     return [item for item in re.split(r'[,;\n]|\band\b', pred) if item.strip()] or pred
 

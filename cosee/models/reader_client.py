@@ -413,7 +413,7 @@ class OcrClient(VLMClient):
         allowed, notes = _allowed_actions(request), _read_notes(request)
         if not {'INSPECT', 'HYPOTHESIZE'} & {*allowed}: return self._link(found, notes, allowed)
         if 'HYPOTHESIZE' not in allowed: return self._scan(doc, question, notes)
-        if 'INSPECT' in allowed and 'REVISE' not in allowed: return self._read(found, notes, why)
+        if 'INSPECT' in allowed and 'REVISE' not in allowed: return self._choose_action(found, notes, why)
         return self._check(doc, found, notes, _drop_revise(allowed) if closed else allowed, why)
 
     def estimate(self, request: Request) -> Usage:
@@ -449,7 +449,7 @@ class OcrClient(VLMClient):
         return _make_action('HYPOTHESIZE', answer=found['answer'], confidence=found['confidence'], content=content,
                             supporting_cells=supporting(found, notes), view=_make_view(found['page'], found['bbox']))
 
-    def _read(self, found: Optional[Answer], notes: list[Note], why: str) -> Action:
+    def _choose_action(self, found: Optional[Answer], notes: list[Note], why: str) -> Action:
         "Propose what is sure, note what is doubtful, abstain from what was noted before"
         known = found is not None and any(same_answer(n['content'], found['content']) for n in notes)
         if found is None or found['confidence'] < self.abstain and known:

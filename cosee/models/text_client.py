@@ -109,6 +109,11 @@ class TextClient(VLMClient):
                 identity_of(self.llm),
                 *([read] if (read := getattr(self.words, 'identity', None)) else [])]
 
+    @property
+    def logprobs(self) -> bool:
+        "Does the model say how probable its tokens were?"
+        return bool(getattr(self.llm, 'logprobs', False))
+
     def _count(self, text: str) -> int:
         "Tokens of a text: counted by the model, or one for every three letters"
         count = getattr(self.llm, 'count', None)
@@ -174,8 +179,7 @@ class TextClient(VLMClient):
 
     def _make_settings(self, shown: Shown, settings: Params) -> Params:
         "Settings of a call: for an answer, a model that can say how probable its tokens are is asked to"
-        known = shown.answers and getattr(self.llm, 'logprobs', False)
-        return {'top_logprobs': ALTERNATIVES, **settings} if known else settings
+        return {'top_logprobs': ALTERNATIVES, **settings} if shown.answers and self.logprobs else settings
 
     def render(self, request: Request) -> Rendered:
         "Messages of text, and a schema that asks for lines."

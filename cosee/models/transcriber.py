@@ -231,10 +231,10 @@ class Transcriber(TextExtractor):
             with self._lock: self._unpaid[id(page)] = page
             return page if 'unread' in page else self.pages.put(key, page)
 
-    def _read(self, item: Readable, way: Way, skim: bool = False) -> PageText:
+    def _extract_page(self, item: Readable, way: Way, skim: bool = False) -> PageText:
         "The text of one page"
         if way == 'model': return self._transcribe_once(opened_image(as_picture(item)))
-        return TextExtractor._read(self, item, way, skim)
+        return TextExtractor._extract_page(self, item, way, skim)
 
     def read(self,
         items: Iterable[Readable],   # see `TextExtractor.read`

@@ -210,7 +210,7 @@ def write_page(
     share: float = 1.,      # how much of the page is shown, in letters: 0-1
     question: str = ''      # decides what is shown of it
 ) -> WrittenPage:
-    "A page of text as text; what does not fit is named."
+    "Write a page of text; what does not fit is marked and counted."
     if not rows:
         number = '' if form == 'plain' else f'[{first}] '
         return WrittenPage(_with_page_mark(page, [number + _EMPTY]), [Line(first, page, ())], 0)

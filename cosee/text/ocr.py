@@ -505,7 +505,7 @@ class TextExtractor:
         if printed['source'] != 'ocr': self._count('text')
         return known.put(key, printed)
 
-    def _read(self, item: Readable, way: Way, skim: bool = False) -> PageText:
+    def _extract_page(self, item: Readable, way: Way, skim: bool = False) -> PageText:
         "The text of one page"
         item = as_picture(item)
         page = item if isinstance(item, Page) else page_of(item)
@@ -544,7 +544,7 @@ class TextExtractor:
 
     def _read_all(self, items: Sequence[Readable], way: Way) -> list[PageText]:
         "Read pages side by side"
-        read = partial(self._read, skim=True) if _SKIMS.get() and way == 'auto' else self._read
+        read = partial(self._extract_page, skim=True) if _SKIMS.get() and way == 'auto' else self._extract_page
         if len(items) < 2: return list(_tell_progress((read(item, way) for item in items), len(items)))
         try: return list(_tell_progress(self._open_pool().map(read, items, repeat(way)), len(items)))
         except KeyboardInterrupt:
