@@ -59,17 +59,28 @@ def test_many_rows_that_agree_in_nothing_take_seconds():
 
 def test_lines_of_a_review_count_the_latest_and_leave_rows_alone_that_nobody_looked_at():
     found = [{"file": "in/a.pdf", "value": {"number": "A", "total": 5, "rows": [
-        {"what": "x", "amount": 1}, {"what": "y", "amount": 2}]}}, {"file": "in/b.pdf", "error": "broken"}]
+        {"what": "x", "amount": 1}, {"what": "y", "amount": 2}, {"what": "z", "amount": 3},
+        {"what": "a", "amount": 4}]}}, {"file": "in/b.pdf", "error": "broken"}]
     lines = [dict(file="a.pdf", path="number", value="B", how="corrected"),
              dict(file="a.pdf", path="number", value="A", how="accepted"),
              dict(file="a.pdf", path="total", value=6, how="corrected"),
              dict(file="a.pdf", path="total", value=None, how="open"),
              dict(file="a.pdf", path="rows[1].what", value="y", how="accepted"),
-             dict(file="a.pdf", path="rows[0]", value=None, how="absent"),
+             dict(file="a.pdf", path="rows[3].what", value="A4", how="corrected"),   # both cells of the row
+             dict(file="a.pdf", path="rows[3].amount", value=40, how="corrected"),
              dict(file="a.pdf", path="other", value=1, how="accepted")]
-    found = score_fields(found, lines, SCHEMA)
-    assert {p: (s.right, s.said, s.gold) for p, s in found.fields.items()} == {
-        "number": (1, 1, 1), "rows[].what": (1, 1, 1)}
+    scores = score_fields(found, lines, SCHEMA)
+    assert {p: (s.right, s.said, s.gold) for p, s in scores.fields.items()} == {
+        "number": (1, 1, 1), "rows[].what": (1, 2, 2), "rows[].amount": (0, 1, 1)}
+
+
+@pytest.mark.parametrize("table, row", [(ROWS, {"what": "x", "amount": 1}),
+                                        ({"type": "array", "items": {"type": "string"}}, "x")])
+def test_a_row_that_the_reviewer_took_out_was_wrong(table, row):
+    schema = {"type": "object", "properties": {"rows": table}}
+    lines = [dict(file="a.pdf", path="rows[1]", value=None, how="absent")]
+    scores = score_fields([{"file": "a.pdf", "value": {"rows": [row, row]}}], lines, schema)
+    assert (scores.all.right, scores.all.said, scores.all.gold) == (0, len(row), 0)
 
 
 def test_f1_has_an_interval_from_whole_documents():

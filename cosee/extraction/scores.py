@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Golds', 'SCORE_HEAD', 'same_value', 'Mark', 'FieldScore', 'FieldScores', 'score_fields', 'read_lines']
+__all__ = ['Row', 'Golds', 'SCORE_HEAD', 'same_value', 'Mark', 'FieldScore', 'FieldScores', 'score_fields', 'read_lines']
 
 # %% ../../nbs/extraction/09_scores.ipynb #8ca405a6
 import re
@@ -122,11 +122,13 @@ class FieldScore:
                     exact=self.mean('exact'), anls=self.mean('anls'))
 
 # %% ../../nbs/extraction/09_scores.ipynb #9df356f5
+Row = Mapping[str, Any]   # path of a column -> value
+
 class _Gold(NamedTuple):
     "What is known of a document"
-    values: Mapping[str, Any]                             # path -> value
-    rows: Mapping[str, Sequence[Mapping[str, Any]]]       # path of a table -> rows, path of a column -> value
-    whole: bool = True                                    # are these all of its rows?
+    values: Mapping[str, Any]             # path -> value
+    rows: Mapping[str, Mapping[int, Row]] # path of a table -> number of a row -> row
+    whole: bool = True                    # are these all of its rows?
 
 _MISSING = object()
 
@@ -137,7 +139,7 @@ def _get_value(tree: Any, path: str) -> Any:
         tree = tree[name]
     return tree
 
-def _get_rows(tree: Any, table: Table) -> Optional[list[dict[str, Any]]]:
+def _get_rows(tree: Any, table: Table) -> Optional[list[Row]]:
     "The rows of a table in an object; None where it leaves the table out"
     found = _get_value(tree, table.path)
     if found is _MISSING: return None
@@ -149,20 +151,21 @@ def _get_rows(tree: Any, table: Table) -> Optional[list[dict[str, Any]]]:
 def _split_object(form: Form, tree: Mapping[str, Any]) -> _Gold:
     "An object of the schema's shape as values and rows"
     values = {f.path: v for f in form.fields if (v := _get_value(tree, f.path)) is not _MISSING}
-    rows = {t.path: rows for t in form.tables if (rows := _get_rows(tree, t)) is not None}
+    rows = {t.path: dict(enumerate(rows)) for t in form.tables if (rows := _get_rows(tree, t)) is not None}
     return _Gold(values, rows)
 
-_ROW = re.compile(r'\[(\d{1,4})\]')
+_ROW = re.compile(r'(.+?)\[(\d{1,4})\](.*)', re.DOTALL)   # table, number and column of a path
 
 def _split_review(form: Form, said: Mapping[str, Any]) -> _Gold:
     "Single paths with their values as values and rows"
-    columns = {c.path: t for t in form.tables for c in t.columns}
-    rows, known = dict[str, dict[str, dict[str, Any]]](), {f.path for f in form.fields}
-    for path, value in said.items():
-        column, row = _ROW.sub('[]', path, count=1), _ROW.search(path)
-        if row and column in columns: rows.setdefault(columns[column].path, {}).setdefault(row[1], {})[column] = value
-    values = {p: v for p, v in said.items() if p in known}
-    return _Gold(values, {t: [*found.values()] for t, found in rows.items()}, False)
+    columns = {t.path: [c.path for c in t.columns] for t in form.tables}
+    rows, known = dict[str, dict[int, dict[str, Any]]](), {f.path for f in form.fields}
+    for path, value in sorted(said.items(), key=lambda s: -len(s[0])):   # cells before their row
+        found = _ROW.fullmatch(path)
+        table, number, column = found.groups() if found else ('', 0, '')
+        of = [c for c in columns.get(table, ()) if not column or c == f'{table}[]{column}']
+        if of: rows.setdefault(table, {}).setdefault(int(number), {}).update(dict.fromkeys(of, value))
+    return _Gold({p: v for p, v in said.items() if p in known}, rows, False)
 
 # %% ../../nbs/extraction/09_scores.ipynb #6c219187
 Golds = Union[Mapping[str, Mapping[str, Any]], Iterable[Mapping[str, Any]]]
@@ -203,22 +206,25 @@ def _find_result(file: str, found: Mapping[str, Any]) -> Any:
     return near[0] if len(near) == 1 else {}
 
 # %% ../../nbs/extraction/09_scores.ipynb #5697eb38
-def _count_agreeing(columns: Sequence[Field], said: Mapping[str, Any], gold: Mapping[str, Any]) -> int:
+def _count_agreeing(columns: Sequence[Field], said: Row, gold: Row) -> int:
     "In how many cells two rows agree"
     return sum(same_value(c, said.get(c.path), gold[c.path]) for c in columns if gold.get(c.path) is not None)
 
-def _pair_rows(table: Table, said: list[dict[str, Any]], gold: Sequence[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
+def _pair_rows(table: Table, said: Sequence[Row], gold: Mapping[int, Row], whole: bool = True
+              ) -> list[tuple[Any, Any]]:
     "Rows with their gold rows; None where there is no other"
-    gains = [[_count_agreeing(table.columns, own, other) for other in gold] for own in said]
-    pairs = [(i, j) for i, j in best_pairs(gains) if gains[i][j]]
-    alone = set(range(len(said))) - {i for i, _ in pairs}, set(range(len(gold))) - {j for _, j in pairs}
-    return [*((said[i], gold[j]) for i, j in pairs), *((said[i], None) for i in sorted(alone[0])),
-            *((None, gold[j]) for j in sorted(alone[1]))]
+    numbers, most = [*gold], len(said) + 1   # a cell that agrees counts more than all numbers
+    gains = [[_count_agreeing(table.columns, own, gold[n]) * most + (not whole and n == i) for n in numbers]
+             for i, own in enumerate(said)]
+    pairs = {i: numbers[j] for i, j in best_pairs(gains) if gains[i][j]}
+    missing = [n for n in numbers if n not in pairs.values()]
+    return [*((row, gold[pairs[i]] if i in pairs else None) for i, row in enumerate(said)),
+            *((None, gold[n]) for n in missing)]
 
 # %% ../../nbs/extraction/09_scores.ipynb #8124a04f
-def _mark_rows(file: str, table: Table, said: list[dict[str, Any]], gold: _Gold) -> Iterator[Mark]:
+def _mark_rows(file: str, table: Table, said: Sequence[Row], gold: _Gold) -> Iterator[Mark]:
     "Marks of the cells of a table"
-    for own, other in _pair_rows(table, said, gold.rows[table.path]):
+    for own, other in _pair_rows(table, said, gold.rows[table.path], gold.whole):
         if other is None and not gold.whole: continue
         for c in table.columns:
             if other is None or c.path in other:
@@ -231,7 +237,7 @@ def _mark_document(form: Form, file: str, found: Any, gold: _Gold) -> Iterator[M
     for f in form.fields:
         if f.path in gold.values: yield _make_mark(file, f, own.values.get(f.path), gold.values[f.path])
     for t in form.tables:
-        if t.path in gold.rows: yield from _mark_rows(file, t, [dict(r) for r in own.rows.get(t.path, ())], gold)
+        if t.path in gold.rows: yield from _mark_rows(file, t, [*own.rows.get(t.path, {}).values()], gold)
 
 # %% ../../nbs/extraction/09_scores.ipynb #29dac99a
 def _make_row(score: FieldScore, overall: bool) -> tuple[Any, ...]:
