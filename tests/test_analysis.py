@@ -17,7 +17,7 @@ from cosee.cli.entry import main
 from cosee.eval.statistics import compare_pair, holm
 from cosee.experiments import run_experiment
 from cosee.models.testing import ScriptedClient
-from cosee.runs.analysis import (Analysis, accuracy_by_part, calibration, herding, paired_comparison,
+from cosee.runs.analysis import (Analysis, accuracy_by_part, accuracy_cost, calibration, herding, paired_comparison,
                                  summarize_comparisons)
 from cosee.runs.answers import Cost, Proposal, example_answer, read_answers, read_condition
 from cosee.runs.config import make_config
@@ -286,8 +286,10 @@ def test_a_failed_question_is_wrong_also_where_there_is_no_answer(tmp_path):
     with RunLog(tmp_path) as log:
         log.write(dict(asked, sample="a", status="failed", error="boom"))
         log.write(dict(asked, sample="b", status="ok"))
-    a, b = read_answers([tmp_path])
+        log.write(dict(asked, sample="c", status="ok", gold=["7"]))
+    a, b, c = read_answers([tmp_path])
     assert (a.right, a.abstained, b.right, b.abstained) == (False, False, True, True)
+    assert [x.withheld for x in (a, b, c)] == [False, False, True] and accuracy_cost([a, b, c], 50)[0].withheld == 1
     (t,) = calibration([a, b], 50)
     assert t.abstains.mean == .5 and t.gives_up is None and t.confidence is None
 

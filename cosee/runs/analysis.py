@@ -66,6 +66,7 @@ class AccuracyCost(NamedTuple):
     calls: float
     seconds: float
     failed: int         # questions
+    withheld: int       # questions that have an answer, and got none
 
 def _measure_accuracy(answers: list[Answer], n_resamples: int) -> Estimate:
     "How many answers are right, with the interval by documents"
@@ -79,7 +80,8 @@ def accuracy_cost(
     def measure(group: Group, rows: list[Answer]) -> AccuracyCost:
         all, n = add_costs(a.cost for a in rows), len(rows)
         return AccuracyCost(group, _measure_accuracy(rows, n_resamples), all.tokens / n, all.uncached / n,
-                            all.calls / n, all.seconds / n, sum(a.failed for a in rows))
+                            all.calls / n, all.seconds / n, sum(a.failed for a in rows),
+                            sum(a.withheld for a in rows))
     return [measure(group, rows) for group, rows in group_answers(answers).items()]
 
 # %% ../../nbs/runs/06_analysis.ipynb #05ad4f09
@@ -394,10 +396,10 @@ def _list_interval(e: Optional[Estimate]) -> list[Any]: return [None] * 3 if e i
 
 def _tabulate_accuracy_cost(rows: list[AccuracyCost]) -> Table:
     columns = {**_WHO, **_FROM, 'accuracy': '{:.1%}', **_ENDS, 'tokens': '{:,.0f}', 'uncached': '{:,.0f}',
-               'calls': '{:.1f}', 'seconds': '{:.2f}', 'failed': '{:,}'}
+               'calls': '{:.1f}', 'seconds': '{:.2f}', 'withheld': '{:,}', 'failed': '{:,}'}
     return make_table('Accuracy and cost of a question', columns, (
         [*w.group, w.accuracy.n, w.accuracy.documents, *_list_interval(w.accuracy), w.tokens, w.uncached, w.calls,
-         w.seconds, w.failed] for w in rows))
+         w.seconds, w.withheld, w.failed] for w in rows))
 
 def _tabulate_comparisons(rows: list[Comparison], title: str) -> Table:
     columns = {**_WHO, 'questions about': '{}', 'against': '{}', 'at': '{}', **_FROM, 'difference': '{:+.1%}', **_ENDS,

@@ -222,6 +222,11 @@ class Answer(NamedTuple):
     gold: tuple[str, ...]
     record: Record              # without its trace and its Board
 
+    @property
+    def withheld(self) -> bool:
+        "Was no answer given where there is one?"
+        return self.abstained and not self.right
+
 def choose_metrics(
     runs: list[Run],                        # the first one says what is measured
     asked: Optional[Iterable[str]] = None   # such as ['anls=mpdocvqa']; None: as the run was configured

@@ -34,6 +34,7 @@ class MethodRow(TypedDict):
     tokens: float
     calls: float
     seconds: float
+    withheld: int  # questions that have an answer, and got none
     invalid: float # share of the turns, or of the calls of a method without turns
     failed: int    # questions
     price: Optional[float]           # of all questions; None where no price is known
@@ -74,6 +75,7 @@ def _make_method_row(answers: list[Answer], others: Mapping[str, str], price: Op
                      metrics={m: 100 * score_all(records, m, f).mean for m, f in others.items()},
                      tokens=sum(a.cost.tokens for a in answers) / n, calls=calls / n,
                      seconds=_mean((r.get('times') or {}).get('seconds') for r in records) or 0.,
+                     withheld=sum(a.withheld for a in answers),
                      invalid=sum(map(count_invalid, records)) / max(1, replies),
                      failed=sum(a.failed for a in answers), price=cost, **_measure_selection(answers))
 
@@ -119,6 +121,7 @@ _DEFINITIONS = {
                      'unless a column says uncached',
     'invalid replies': 'the share of replies from which nothing could be read: turns that wrote nothing, or calls '
                        'without an answer where a method has no turns; the question need not fail',
+    'withheld': 'questions that have an answer, and were answered with none',
     'failed': 'questions that ended in an error or ran out of time',
     'accuracy': 'the share of answers with a score of 0.5 or more',
     'could have seen': 'the difference that this comparison would have shown in 80 of 100 cases',
@@ -291,7 +294,7 @@ class Report:
         columns = {'method': '{}', 'scored questions': '{:,}', 'score': '{:.1f}', '95 % interval': '{:s}',
                    **dict.fromkeys([*self.metrics][1:], '{:.1f}'), 'tokens': '{:,.0f}', 'pages shown': '{:.1f}',
                    'page recall': '{:.2f}', 'evidence recall': '{:.2f}', 'calls': '{:.1f}', 'seconds': '{:.2f}',
-                   'invalid replies': '{:.1%}', 'failed': '{:,}', 'price': '{:.4f}'}
+                   'withheld': '{:,}', 'invalid replies': '{:.1%}', 'failed': '{:,}', 'price': '{:.4f}'}
         rows = [self._make_cells(m, r) for m, r in self.table.items()]
         used = [i for i, c in enumerate(columns) if any(row[i] is not None for row in rows)]
         names = list(columns)
@@ -304,7 +307,7 @@ class Report:
         tokens = 'no model' if r['calls'] and not r['tokens'] else r['tokens']
         return [one_line(method, 80), scored, r['score'], f"{r['low']:.1f} to {r['high']:.1f}", *r['metrics'].values(),
                 tokens, r['pages_shown'], r['page_recall'], r['evidence_recall'], r['calls'], r['seconds'],
-                r['invalid'], r['failed'], r['price']]
+                r['withheld'], r['invalid'], r['failed'], r['price']]
 
     def progress_table(self) -> Table:
         "Make the table of how far the runs are."
