@@ -48,12 +48,21 @@ def ask_all(folder, reader, client, bound):
         yield known[question["id"]]
 
 
+def compare_confidence(rows):
+    "How sure the reader was of its answers, guesses too, and how often they were right, in five bins."
+    from cosee.eval.statistics import reliability
+    outcomes = [(r["confidence"] or 0, outcome(r, 0)) for r in rows]
+    given = [(sure, became == "right") for sure, became in outcomes if became in ("right", "wrong", "invented")]
+    return [dict(answers=b.answers, stated=round(b.confidence, 3), right=round(b.right, 3))
+            for b in reliability(*zip(*given), 5)]
+
+
 def summarize(rows, bound):
     "Count what became of the questions."
     counts = Counter(outcome(r, bound) for r in rows)
     return dict({name: counts[name] for name in OUTCOMES}, questions=len(rows),
                 answerable=sum(bool(r["answers"]) for r in rows), bound=bound, cpu_seconds=sum(r["cpu"] for r in rows),
-                tokens=sum(r["tokens"] for r in rows))
+                tokens=sum(r["tokens"] for r in rows), confidence=compare_confidence(rows))
 
 
 def table(results):
@@ -66,6 +75,12 @@ def table(results):
         cells = [reader, *(str(r[name]) for name in OUTCOMES), f"{100 * r['right'] / r['answerable']:.0f} %",
                  f"{100 * bad / r['questions']:.0f} %", f"{r['cpu_seconds'] / r['questions']:.1f}"]
         yield "| " + " | ".join(cells) + " |"
+    yield ""
+    yield "| reader | answers | how sure it was | how often it was right |"
+    yield "|---|---|---|---|"
+    for reader, r in results.items():
+        for b in r["confidence"]:
+            yield f"| {reader} | {b['answers']} | {100 * b['stated']:.0f} % | {100 * b['right']:.0f} % |"
 
 
 def main():
