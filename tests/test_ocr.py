@@ -2,13 +2,16 @@
 import json, os, subprocess, sys, warnings
 from fnmatch import fnmatch
 from pathlib import Path
+import pypdfium2 as pdfium
 import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageDraw, ImageFont
+from cosee import samples_dir
 from cosee.agents import ACTIONS, Agent, ScannerAgent, action_schema, fit_action, normalize_action
 from cosee.board import Board
 from cosee.utils.files import FileCache, cache_folder
 from cosee.models.client import page_request
+from cosee.pages import load_pages
 from cosee.text.layout import page_spans, typed_page
 from cosee.text.values import to_number
 from cosee.models.reader_client import OcrClient
@@ -54,6 +57,23 @@ def test_answers_are_print():
             page = letters(' '.join(s['text'] for s in page_spans(doc['pages'][found['page'] - 1])))
             assert all(letters(w) in page for w in found['answer'].split()), found['answer']
             assert 0 <= found['confidence'] <= 1 and all(0 <= v <= 1 for v in found['bbox'])
+
+
+def test_pictures_are_read_where_the_text_of_their_page_does_not_answer(tmp_path):
+    picture = Image.new('RGB', (700, 120), 'white')
+    ImageDraw.Draw(picture).text((20, 30), 'Inspector: Bo Frost', fill='black', font=ImageFont.load_default(48))
+    pdf = pdfium.PdfDocument(samples_dir() / 'invoice.pdf')
+    page, shown = pdf[0], pdfium.PdfImage.new(pdf)
+    shown.set_bitmap(pdfium.PdfBitmap.from_pil(picture))
+    shown.set_matrix(pdfium.PdfMatrix().scale(280, 48).translate(200, 100))
+    page.insert_obj(shown)
+    page.gen_content()
+    pdf.save(tmp_path / 'inspected.pdf')
+    pages, client = load_pages(tmp_path / 'inspected.pdf'), OcrClient(cache=False)
+    def find(question): return client.find(page_request(pages, question))['answer']
+    assert find('What is the invoice number?') == 'INV-82635' and not client.words.counts['part']
+    assert find('Who is the inspector?') == 'Bo Frost' and client.words.counts['part'] == 1
+    assert find('What is the invoice number?') == 'INV-82635' and client.words.counts['text'] == 2
 
 
 @pytest.mark.parametrize('actions', [('INSPECT',), ('INSPECT', 'HYPOTHESIZE'), ('HYPOTHESIZE', 'REVISE', 'LINK'),

@@ -14,7 +14,7 @@ from ..utils.boxes import thousandths_around
 from .client import Outcome, Reply, Request, VLMClient, attempt, message_blocks, request_texts
 from .usage import NO_TOKENS, Usage
 from ..text.encoder import BOUND, POLITE, sentence_encoder
-from ..text.ocr import Way, TextExtractor
+from ..text.ocr import TextExtractor, Way, skimming
 from ..text.facts import Fact, inline_pairs, is_cell, is_sentence
 from ..text.question import content_words, expected_kinds, in_english, tokens
 from ..text.reader import TIED, Answer, Candidate, Reader, Region, rivals, statement
@@ -384,7 +384,7 @@ class OcrClient(VLMClient):
         request: Request    # what is asked
     ) -> Optional[Answer]:  # however unsure; None where nothing fits
         "The answer itself, for whoever wants no reply."
-        return _find_answer(*self._open_document(request))[0]
+        return self._find_in_pages(request)[2]
 
     def _open_document(self, request: Request) -> tuple[Reader, str]:
         "Document and question; the record alone that the question names in a batch file"
@@ -394,13 +394,22 @@ class OcrClient(VLMClient):
         meant = doc.batch.pages(named.places[0])
         return self._make_reader([page if n in meant else _UNSEEN for n, page in enumerate(doc.pages, 1)]), question
 
+    def _find_in_pages(self, request: Request) -> tuple[Reader, str, Optional[Answer], str, bool]:
+        "Document, question and answer; pictures are read on pages with text only where the text does not answer it"
+        with skimming():
+            doc, question = self._open_document(request)
+            found, why, closed = _find_answer(doc, question)
+        if not found or found['confidence'] < BOUND:
+            doc, question = self._open_document(request)
+            found, why, closed = _find_answer(doc, question)
+        return doc, question, found, why, closed
+
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
         return [attempt(self._answer_request, r) for r in requests]
 
     def _answer_request(self, request: Request) -> Reply:
         "An action where one is wanted, or an answer, without a token spent"
-        doc, question = self._open_document(request)
-        found, why, closed = _find_answer(doc, question)
+        doc, question, found, why, closed = self._find_in_pages(request)
         if request.task != 'act' or not request.actions: text, value = self._answer_in_words(found, why)
         else:
             value = self._act(request, question, doc, found, why, closed)

@@ -499,11 +499,11 @@ class TextExtractor:
     def _read_layer(self, page: Page, way: Way, image: Optional['Image'], skim: bool = False) -> PageText:
         "The text of a PDF's page by its text layer, kept with the document"
         with self._lock: known = self._known.setdefault(page.document.document, Known())
-        key = page.number, way, skim
-        if (printed := known.get((page.number, way, False)) or known.get(key)) is not None: return printed
+        for partly in (False, True) if skim else (False,):
+            if printed := known.get((page.number, way, partly)): return printed
         printed = read_layer(page, known.memory, self.ocr, self.line, way == 'text', image, skim)
         if printed['source'] != 'ocr': self._count('text')
-        return known.put(key, printed)
+        return known.put((page.number, way, 'unfinished' in printed), printed)
 
     def _extract_page(self, item: Readable, way: Way, skim: bool = False) -> PageText:
         "The text of one page"

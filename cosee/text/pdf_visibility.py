@@ -508,13 +508,15 @@ def read_layer(
     lines = print_lines(words, seen.size, turned)
     if not turned: lines = with_marks(lines, _boxes(found, drawn))
     if verdict.areas and not lines: return {**ocr(drawn(), None), 'why': verdict.why}
-    has_text = sum(len(l['text']) for l in lines) >= ENOUGH_TEXT
-    parts = [ocr(drawn(), area) for area in verdict.areas if not (skim and has_text)]
+    skips = skim and sum(len(l['text']) for l in lines) >= ENOUGH_TEXT
+    parts = [] if skips else [ocr(drawn(), area) for area in verdict.areas]
     more = [l for part in parts for l in _added_lines(lines, part['lines'])]
     why = '; '.join(filter(None, [verdict.why, *(part.get('unread', '') for part in parts)]))
     size = [max(1, round(2 * side)) for side in seen.size]
-    return PageText(size=size, skew=0., lines=in_order([*lines, *more], turned), source='both' if more else 'text',
+    page = PageText(size=size, skew=0., lines=in_order([*lines, *more], turned), source='both' if more else 'text',
                     turned=turned, why=why)
+    if skips and verdict.areas: page['unfinished'] = 'its pictures were not read'
+    return page
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #2c204458
 class Known:
