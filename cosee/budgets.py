@@ -60,7 +60,7 @@ class Instruction(NamedTuple):
     actions: tuple[str, ...] = ()
 
     def longer(self, text: str) -> Instruction:
-        "The same with a text behind it."
+        "Append a text to it."
         return self._replace(instruction=self.instruction + text, duty=self.duty and self.duty + text)
 
 Prompt = Union[Instruction, str]   # an instruction, or the words of one that wants any reply
@@ -68,31 +68,30 @@ Prompt = Union[Instruction, str]   # an instruction, or the words of one that wa
 def reading_of(
     reply: Reply # to a question
 ) -> Reading:    # its value, where the client gives one, or what its text says
-    "The answer in a reply, with page and confidence."
+    "Read the answer in a reply, with page and confidence."
     value = reply.value
     return cast(Reading, value) if isinstance(value, dict) and 'answer' in value else read_answer(reply.text)
 
-def _instruction(prompt: Prompt) -> Instruction:
+def _as_instruction(prompt: Prompt) -> Instruction:
     return Instruction('write', prompt) if isinstance(prompt, str) else prompt
 
 # %% ../nbs/core/02_budgets.ipynb #f0a3e002
 _ANSWERING: tuple[TaskType, ...] = ('act', 'answer', 'reason', 'chat')   # tasks that are told the answer's form
 
-class _WithForm(ClientWrapper):
+class _AnswerFormClient(ClientWrapper):
     "A client that is told behind each question how its answer is written"
     def __init__(self, client: Any, form: str):
         super().__init__(client)
-        self.form_told = form
+        self.form = form
 
-    def _with(self, request: Request) -> Request:
+    def _add_form(self, request: Request) -> Request:
         told = request.task in _ANSWERING and request.question and not request.messages
-        return request.but(question=f'{request.question}\n{self.form_told}') if told else request
+        return request.but(question=f'{request.question}\n{self.form}') if told else request
 
-    def render(self, request: Request) -> Rendered: return super().render(self._with(request))
-    def estimate(self, request: Request) -> Usage: return super().estimate(self._with(request))
+    def render(self, request: Request) -> Rendered: return super().render(self._add_form(request))
+    def estimate(self, request: Request) -> Usage: return super().estimate(self._add_form(request))
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
-        return super()._respond_many([self._with(r) for r in requests])
-
+        return super()._respond_many([self._add_form(r) for r in requests])
 
 # %% ../nbs/core/02_budgets.ipynb #1a6655e7
 @dataclass
@@ -114,7 +113,7 @@ class Task:
     def __post_init__(self):
         form = self.meta.get('answer_form')
         if isinstance(form, str) and form and known_client(self.client).uses_model:
-            self.client = _WithForm(self.client, form)
+            self.client = _AnswerFormClient(self.client, form)
 
     def look(self,
         focus: FocusSpec = 'auto', # which pages are shown, see `make_focus`
@@ -140,29 +139,29 @@ class Task:
         images: Optional[Sequence[Image]] = None, # other pages than those that are shown
         **settings: Any                          # generation settings
     ) -> Request:
-        "What a call asks."
+        "Make the request of a call."
         pages = self.pages if images is None else images
-        return page_request(pages, self.question, settings=settings).but(**_instruction(prompt)._asdict())
+        return page_request(pages, self.question, settings=settings).but(**_as_instruction(prompt)._asdict())
 
     def price(self,
         prompt: Prompt,                # the instruction
         max_new_tokens: int = 64,  # longest reply
         images: Optional[Sequence[Image]] = None # other pages than those that are shown
     ) -> int:                      # tokens as the ledger's budget counts them
-        "Most tokens that one call can cost."
+        "Bound the tokens that one call can cost."
         return most_tokens(self.client, self.request(prompt, images, max_new_tokens=max_new_tokens), self.ledger.count)
 
     def affordable(self,
         prompt: Prompt,               # the instruction
         max_new_tokens: int = 64  # longest reply
     ) -> float:                   # infinite without a budget
-        "How many such calls the budget covers."
+        "Count the calls of this kind that the budget covers."
         if self.ledger.max_tokens is None: return math.inf
         price = self.price(prompt, max_new_tokens)
         return max(0, self.ledger.left // price) if price else math.inf
 
     def _call(self, prompt: Prompt, seeds: list[int], schema: Any, gen: dict[str, Any]) -> list[Reply]:
-        "Replies to one prompt, one for each seed"
+        "Ask for replies to one prompt, one for each seed"
         request = self.request(prompt).but(schema=schema)
         return as_client(self.client).respond_many([request.but(settings={**gen, 'seed': s}) for s in seeds])
 
@@ -209,7 +208,8 @@ class Task:
         if full <= left or self._read_less(lambda: cost(shown) <= left, least): return True
         if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in shown): return False
         if not as_client(self.client).estimate(page_request(shown, '')).image_tokens: return False   # page text alone
-        return self._shrink(_scale(bare, full, left), lambda images: cost(images) <= left)
+        scale = math.sqrt((left - bare) / (full - bare))   # tokens of a picture grow with its area
+        return self._shrink(scale, lambda images: cost(images) <= left)
 
     def _read_less(self, covered: Callable[[], bool], least: float) -> bool:
         "Show less text of each page until it is covered, where the client shows page text at all"
@@ -220,7 +220,7 @@ class Task:
         def fits(tokens: int) -> bool:
             self.client = with_page_tokens(whole, tokens)
             return covered()
-        bounds = [*_bounds_below(tokens, max(LEAST_PAGE_TOKENS, int(tokens * least)))]
+        bounds = [*_lower_bounds(tokens, max(LEAST_PAGE_TOKENS, int(tokens * least)))]
         return bool(bounds) and fits(bounds[min(bisect_left(bounds, True, key=fits), len(bounds) - 1)])
 
     def _shrink(self, scale: float, covered: Callable[[Sequence[Any]], bool]) -> bool:
@@ -235,10 +235,6 @@ class Task:
             scale *= .95
         return False
 
-    def _trace(self) -> dict[str, Any]:
-        "Everything that is needed to look at the calls again"
-        return dict(version=1, kind='calls', question=self.question, calls=self.calls, ledger=self.ledger.to_dict())
-
     def outcome(self,
         answer: str,                        # the answer
         page: Optional[int] = None,         # where it stands
@@ -246,18 +242,19 @@ class Task:
         stopped: str = 'answered',          # why the method ended
         bbox: Optional[Box] = None          # where on the page, in 0-1
     ) -> Answer:
-        "The outcome of a method that wrote no Board."
+        "Make the outcome of a method that wrote no Board."
         page = page if page and 0 < page <= len(self.images) else None
         evidence: list[Evidence] = []
         box = list(bbox) if bbox else None
         if page: evidence.append({'page': page, 'bbox': box, 'content': one_line(answer, 300), 'cell': None})
+        trace = dict(version=1, kind='calls', question=self.question, calls=self.calls, ledger=self.ledger.to_dict())
         if page and not abstains(answer): evidence = self._ground_evidence(evidence, answer)
         return Answer(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
                              usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
-                             stopped=stopped, board=None, trace=self._trace(), shown=pages_shown(self.calls))
+                             stopped=stopped, board=None, trace=trace, shown=pages_shown(self.calls))
 
     def _ground_evidence(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
-        "Evidence with its box on the words"
+        "Put the box of evidence on the words"
         from cosee.text.grounding import ground
         if not self.snap: return evidence
         return ground(evidence, answer, self.images, getattr(self.client, 'words', None), self.snap is True)
@@ -266,7 +263,7 @@ class Task:
         solve: Callable[..., Answer], # takes the task and its own settings
         **settings                           # of the policy
     ) -> Answer:
-        "What a policy makes of the question; raises ValueError where there is none."
+        "Let a policy answer the question; raises ValueError where there is none."
         check_question(self.question)
         try: found = solve(self, **settings)
         except BudgetExceeded as e: found = self.outcome('', stopped=f'budget: {e}')
@@ -277,12 +274,12 @@ class Task:
 # %% ../nbs/core/02_budgets.ipynb #994ec932
 SMALLEST_SIDE = 320   # pixels of the longer side
 
-def _less(size: tuple[int, int], scale: float) -> tuple[int, int]:
+def _scale_size(size: tuple[int, int], scale: float) -> tuple[int, int]:
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
-def _smaller(image: Image, scale: float) -> Image:
-    "A smaller copy of a page, which remembers where it comes from"
-    out = image.resize(_less(image.size, scale))
+def _shrink_page(image: Image, scale: float) -> Image:
+    "Make a smaller copy of a page, which remembers where it comes from"
+    out = image.resize(_scale_size(image.size, scale))
     out.info.update({k: image.info[k] for k in ('source', 'page') if k in image.info})
     return with_page(out, page_of(image))
 
@@ -290,15 +287,14 @@ def shrink_pages(
     images: list[Any],       # pages
     scale: float             # factor for both sides, at most 1
 ) -> list[Any]:              # smaller copies; the originals where scale is 1
-    "Pages at another resolution, thumbnails as they are; raises ValueError where a page would be too small to read."
+    "Make pages smaller, thumbnails as they are; raises ValueError where a page would be too small to read."
     if scale >= 1: return images
     small = images.thumbnails if isinstance(images, InView) else 0
     if min((max(im.size) for im in images[small:]), default=0) * scale < SMALLEST_SIDE:
         raise ValueError(f'pages would be smaller than {SMALLEST_SIDE} pixels')
-    smaller = [*images[:small], *(_smaller(im, scale) for im in images[small:])]
+    smaller = [*images[:small], *(_shrink_page(im, scale) for im in images[small:])]
     return images.replaced(smaller) if isinstance(images, InView) else smaller
 
-# %% ../nbs/core/02_budgets.ipynb #7f9decaf
 class _SmallerPages(Sequence[Any]):
     "A document at another resolution, its pages scaled when they are looked at."
     def __init__(self,
@@ -309,28 +305,23 @@ class _SmallerPages(Sequence[Any]):
     def __len__(self) -> int: return len(self.pages)
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice): return _SmallerPages(self.pages[i], self.scale)
-        return _smaller(self.pages[i], self.scale)
+        return _shrink_page(self.pages[i], self.scale)
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
         "Width and height of its pages in pixels; those of a usual page where they are unknown."
-        return [_less(size or (620, 877), self.scale) for size in page_sizes(self.pages)]
+        return [_scale_size(size or (620, 877), self.scale) for size in page_sizes(self.pages)]
 
     @property
     def infos(self) -> Optional[list[Page]]:
         "What is known of its pages, where they are of `Pages`."
         return getattr(self.pages, 'infos', None)
 
-# %% ../nbs/core/02_budgets.ipynb #447abb24
-def _scale(bare: int, full: int, left: float) -> float:
-    "By what pages shrink so that a price of `full`, of which `bare` is text, becomes what is `left`"
-    return math.sqrt((left - bare) / (full - bare))
-
 # %% ../nbs/core/02_budgets.ipynb #13573711
 LEAST_PAGE_TOKENS = 100   # tokens of a page's text that are always shown
 
-def _bounds_below(tokens: int, floor: int) -> Iterator[int]:
-    "Ever smaller bounds for the text of a page, down to `floor`"
+def _lower_bounds(tokens: int, floor: int) -> Iterator[int]:
+    "Give ever smaller bounds for the text of a page, down to `floor`"
     while tokens > floor: yield (tokens := max(floor, tokens * 4 // 5))
 
 # %% ../nbs/core/02_budgets.ipynb #ac79a685
@@ -344,7 +335,7 @@ def pages_shown(
 def outcome_of(
     episode: Episode # of `CoSeeController.run`
 ) -> Answer:
-    "An episode as the outcome of a method; raises RuntimeError if the model answered no agent."
+    "Make the outcome of a method of an episode; raises RuntimeError if the model answered no agent."
     trace = episode['trace']
     raised = [e['error'] for e in trace['events'] if e['error'] and not e['calls']]
     if raised and len(raised) == len(trace['events']): raise RuntimeError(f'no agent could act: {raised[0]}')
@@ -359,20 +350,20 @@ def outcome_of(
 def seed_of(
     *parts # whatever the seed depends on
 ) -> int:  # 0 to 2**31 - 1
-    "A seed that depends on `parts` alone: not on order, process or Python's hash."
+    "Draw a seed that depends on `parts` alone: not on order, process or Python's hash."
     return int.from_bytes(hashlib.sha256('\x1f'.join(map(str, parts)).encode()).digest()[:4], 'big') >> 1
 
 def rounding_threshold(
     seed: int # of the question
 ) -> float:   # 0-1, evenly spread over seeds
-    "The fraction above which a number is rounded up for this `seed`."
+    "Draw the fraction above which a number is rounded up for this `seed`."
     return seed_of(seed, 'whole') / 2 ** 31
 
 def stochastic_rounding(
     value: float, # e.g. 3.4
     seed: int     # of the question
 ) -> int:         # 3 or 4, the latter in 40 of 100 cases
-    "A whole number whose mean over many seeds is `value`."
+    "Round to a whole number whose mean over many seeds is `value`."
     low = math.floor(value)
     return low + (rounding_threshold(seed) < value - low)
 
@@ -381,5 +372,5 @@ def sample_id(
     sample: Sample, # a question
     index: int      # its place, for samples without an id
 ) -> str:
-    "How a run calls a sample."
+    "Name a sample as runs do."
     return str(sample.get('meta', {}).get('id', index))

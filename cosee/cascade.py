@@ -34,7 +34,7 @@ __all__ = ['Evidence', 'RULES_SUFFICE', 'Criterion', 'CRITERIA', 'Otherwise', 'P
 
 # %% ../nbs/core/04_cascade.ipynb #ac740007
 Evidence = Literal['box', 'page', '', 'abstains', 'unread', 'short']
-_AT = .06   # how far from a box is still at it, in parts of the page
+_REACH = .06   # how far from a box is still at it, in parts of the page
 _CLAIMS = 'yes', 'no', 'true', 'false'
 
 def _is_common(text: str) -> bool:
@@ -56,7 +56,7 @@ class EvidenceChecker:
     def page(self,
         number: int # from 1
     ) -> Optional[TextLocator]: # None where it has no page text, or none is to be had
-        "The text of one page."
+        "Open the text of one page."
         if number not in self._pages:
             self._pages[number] = open_locator(self.document, [number], self.words, self.read)
         return self._pages[number]
@@ -70,12 +70,12 @@ class EvidenceChecker:
         if abstains(answer): return 'abstains'
         printed = self.page(page) if page else None
         if printed is None: return 'unread' if page else ''
-        if box and printed.locate(answer, (cast(int, page), box), reach=_AT): return 'box'
+        if box and printed.locate(answer, (cast(int, page), box), reach=_REACH): return 'box'
         if _is_common(answer): return 'short'
         return 'page' if self._locate(printed, answer) else ''
 
     def _locate(self, printed: TextLocator, answer: str) -> Optional[Location]:
-        "Where the answer, or the value in it, stands on a page"
+        "Find where the answer, or the value in it, stands on a page"
         said = [answer, *(v for v in values_in(answer, self.question) if not _is_common(v))]
         return next(filter(None, map(printed.locate, said)), None)
 
@@ -151,7 +151,7 @@ class _FirstReader(Agent):
         return out
 
     def _place(self, action: Action, images: Sequence[Any]) -> Action:
-        "A proposal with the place where the pages say it, if it names none"
+        "Add the place where the pages say a proposal, if it names none"
         if self.checker is None or 'view' in action: return action
         place = self.checker.find(action.get('answer', ''), page_numbers(images))
         return {**action, 'view': View(page=place.page, bbox=place.bbox)} if place else action
@@ -174,7 +174,7 @@ class _FirstReader(Agent):
 
     def _ask_back(self, images: list[Any], question: str, board: Board,
                   gen_kwargs: Optional[dict[str, Any]]) -> Optional[float]:
-        "What the model says of its last answer, as a logit"
+        "Ask the model about its last answer; a logit"
         asked = self.request(images, question, board, gen_kwargs)
         turns = Turn('assistant', self.text), Turn('user', CHECK_PROMPT)
         settings = merged(self.gen_defaults, gen_kwargs, dict(max_new_tokens=CHECK_TOKENS))
@@ -185,8 +185,8 @@ class _FirstReader(Agent):
 Criterion = Literal['require_evidence', 'min_confidence', 'self_check', 'rules_first']
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 
-def _lacks_evidence(episode: Episode, checker: EvidenceChecker) -> str:
-    "Why the answer of an episode has no evidence, '' if it has"
+def _explain_no_evidence(episode: Episode, checker: EvidenceChecker) -> str:
+    "Say why the answer of an episode has no evidence, '' if it has"
     places = [(e['page'], cast(Optional[Box], e['bbox'])) for e in episode['evidence']]
     if any(checker.check(episode['answer'], page, box) for page, box in places): return ''
     if places: return f'it is not printed on page {places[0][0]}'
@@ -194,13 +194,13 @@ def _lacks_evidence(episode: Episode, checker: EvidenceChecker) -> str:
     told = not _is_common(episode['answer']) and any(checker.page(n) for n in pages)
     return 'it is printed on no page' if told else ''
 
-def _doubt(episode: Episode, accept: Sequence[Criterion], checker: EvidenceChecker, min_confidence: float,
-           stated: bool) -> str:
-    "Why the answer of one call does not hold, '' if it does"
+def _find_doubt(episode: Episode, accept: Sequence[Criterion], checker: EvidenceChecker, min_confidence: float,
+                stated: bool) -> str:
+    "Say why the answer of one call does not hold, '' if it does"
     if not episode['answer']: return 'it gave no answer'
     if abstains(episode['answer']): return 'it found no answer'
     proves = 'require_evidence' in accept or 'rules_first' in accept and not stated
-    if proves and (lacks := _lacks_evidence(episode, checker)): return lacks
+    if proves and (missing := _explain_no_evidence(episode, checker)): return missing
     judged = stated or tuple(accept) == ('min_confidence',)
     if not judged or not {*accept} - {'require_evidence'} or episode['confidence'] >= min_confidence: return ''
     return f"its confidence of {episode['confidence']:.0%} is below {min_confidence:.0%}"
@@ -227,7 +227,7 @@ class CascadeController(CoSeeController):
         self.otherwise: Otherwise = otherwise
 
     def describe(self) -> dict[str, Any]:
-        "The controller's settings and team, JSON-ready."
+        "Describe the controller's settings and team, JSON-ready."
         own = dict(accept=list(self.accept), min_confidence=self.min_confidence, otherwise=self.otherwise)
         return {**super().describe(), 'cascade': own}
 
@@ -236,7 +236,7 @@ class CascadeController(CoSeeController):
             on_event: Optional[OnEvent] = None, earlier: Sequence[Event] = ()) -> Episode:
         "Run one episode, of one call where that is enough; raises what `CoSeeController.run` raises."
         tell = on_event or (lambda kind, event: None)
-        images, ledger, heard = listed(images), Ledger() if ledger is None else ledger, _Held(tell)
+        images, ledger, heard = listed(images), Ledger() if ledger is None else ledger, _DelayedListener(tell)
         def ask_team() -> Episode:
             return CoSeeController.run(self, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
         if earlier or not self.agents: return ask_team()
@@ -247,10 +247,10 @@ class CascadeController(CoSeeController):
                                 snap=cast(Snap, self.snap), because=self.because)
         first = alone.run(images, question, ledger=ledger, on_event=heard)
         failed = first['stopped'].startswith(MODEL_FAILED)
-        reason = _doubt(first, self.accept, checker, self.min_confidence, reader.stated) if self.accept else ''
+        reason = _find_doubt(first, self.accept, checker, self.min_confidence, reader.stated) if self.accept else ''
         cascade = dict(accept=list(self.accept), min_confidence=self.min_confidence, escalated=False, reason=reason,
-                       first=_summary(first), stated=reader.stated, rules=_summary(reader.rules), kept=False,
-                       confidence=first['confidence'] if reader.stated else None, calls=len(_calls(first)),
+                       first=_summarize(first), stated=reader.stated, rules=_summarize(reader.rules), kept=False,
+                       confidence=first['confidence'] if reader.stated else None, calls=len(_list_calls(first)),
                        tokens=ledger.spent)
         if not reason or failed or self.otherwise == 'abstain':
             out = _withhold(first, reason) if reason else first
@@ -263,22 +263,23 @@ class CascadeController(CoSeeController):
         cascade['escalated'] = True
         tell('escalate', cascade)
         episode = ask_team()
-        if episode['answer'] or not first['answer']: return _finish(episode, cascade, ledger, before=_calls(first))
+        if episode['answer'] or not first['answer']:
+            return _finish(episode, cascade, ledger, before=_list_calls(first))
         return _finish(first, {**cascade, 'kept': True}, ledger)
 
 # %% ../nbs/core/04_cascade.ipynb #ac740018
 CASCADE = 'cascade'   # who writes that an answer is withheld
 
-def _summary(reading: Optional[Mapping[str, Any]]) -> Optional[dict[str, Any]]:
-    "A reading as a record keeps it"
+def _summarize(reading: Optional[Mapping[str, Any]]) -> Optional[dict[str, Any]]:
+    "Summarize a reading as a record keeps it"
     return None if reading is None else {k: reading[k] for k in ('answer', 'page', 'confidence')}
 
-def _calls(episode: Episode) -> list[Any]:
-    "The calls of an episode, as its trace keeps them"
+def _list_calls(episode: Episode) -> list[Any]:
+    "List the calls of an episode, as its trace keeps them"
     return [c for e in episode['trace']['events'] for c in e['calls']]
 
 def _withhold(first: Episode, reason: str) -> Episode:
-    "An episode of one call whose answer is not given, for a `reason`"
+    "Correct the answer of an episode of one call, for a `reason`"
     said, last = first['answer'], first['hypotheses'][-1:]
     if not last or abstains(said): return first
     told = dict(action='REVISE', target_cell_id=last[0]['cell'], answer=NOT_ANSWERABLE,
@@ -287,14 +288,14 @@ def _withhold(first: Episode, reason: str) -> Episode:
     return add_note(first['trace'], told, CASCADE)
 
 def _finish(episode: Episode, cascade: dict[str, Any], ledger: Ledger, stopped: str = '', **trace: Any) -> Episode:
-    "The episode with what the cascade did, and the account as it stands"
+    "Keep in the episode what the cascade did, and the account as it stands"
     episode['stopped'] = stopped or episode['stopped']
     episode['did'] = {**episode.get('did', {}), 'cascade': cascade}
     episode['usage'] = ledger.total.to_dict()
     cast(Any, episode['trace']).update(cascade=cascade, ledger=ledger.to_dict(), stopped=episode['stopped'], **trace)
     return episode
 
-class _Held:
+class _DelayedListener:
     "A listener that keeps what it hears behind the start until it is released"
     def __init__(self, on_event: OnEvent): self.on_event, self.kept = on_event, list[tuple[str, Any]]()
     def __call__(self, kind: str, event: Any):
@@ -328,13 +329,13 @@ class _BlindAgent(Agent):
 
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
-        "What it asks, whatever stands on the Board."
+        "Make the request, whatever stands on the Board."
         return super().request(images, question, Board(), gen_kwargs)
 
 class BlindFirstController(CoSeeController):
     "A controller whose agents answer before they read the Board; one without a model acts as it always does."
     def groups(self, step: int, board: Board, hypotheses: Sequence[Hypothesis]) -> Iterable[list[Agent]]:
-        "The agents of a step; in the first all at once."
+        "Group the agents of a step; in the first all at once."
         if len(board): return super().groups(step, board, hypotheses)
         return [[a if a.qwen_client is None else _BlindAgent(a) for a in self.agents]]
 

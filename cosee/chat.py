@@ -21,7 +21,7 @@ from .utils.json_scan import Reading, read_answer, without_reasoning
 from .utils.text import answer_key, one_line
 
 # %% auto #0
-__all__ = ['CHAT_PROMPT', 'chat_instruction', 'open_and_hidden', 'Speaker', 'memories', 'talk', 'Chat']
+__all__ = ['CHAT_PROMPT', 'chat_instruction', 'open_and_hidden', 'Speaker', 'talk', 'Chat', 'memories']
 
 # %% ../nbs/core/05_chat.ipynb #c2993835
 CHAT_PROMPT = ('Talk to the others in at most three sentences: say what you see and on which page, and whether you '
@@ -32,21 +32,21 @@ _DUTIES = dict(scanner='You are the scanner: you show the others which page and 
                cross_checker='You are the cross-checker: you believe the pages, not the others; '
                              'find the place yourself and compare.')
 
-def _duty(agent: Agent) -> str:
-    "What an agent is there for, without the format of actions"
+def _describe_duty(agent: Agent) -> str:
+    "Say what an agent is there for, without the format of actions"
     own = agent.duty or agent.role_prompt
     return next((d for n, d in _DUTIES.items() if isinstance(agent, ROLES[n])), own)
 
-def _part(agent: Agent, thoughts: bool) -> str:
-    "Who an agent is in a conversation"
-    return f'You are {agent.name} in a team. {_duty(agent)}\n{_NOTES if thoughts else ""}'
+def _introduce(agent: Agent, thoughts: bool) -> str:
+    "Tell an agent who it is in a conversation"
+    return f'You are {agent.name} in a team. {_describe_duty(agent)}\n{_NOTES if thoughts else ""}'
 
 def chat_instruction(
     agent: Agent,          # who speaks
     thoughts: bool = False # may it take notes that the others never see?
 ) -> str:                  # a role prompt
-    "What an agent is told in a conversation."
-    return f'{_part(agent, thoughts)}{CHAT_PROMPT}'
+    "Write what an agent is told in a conversation."
+    return f'{_introduce(agent, thoughts)}{CHAT_PROMPT}'
 
 # %% ../nbs/core/05_chat.ipynb #c6b11ab7
 _PRIVATE = re.compile(r'^[^\w\n]*private\W*?:[ \t*_`]*(.*)(?:\n|\Z)', re.I | re.M)
@@ -55,7 +55,7 @@ def open_and_hidden(
     text: str,             # a reply
     thoughts: bool = False # are lines that begin with "Private:" notes?
 ) -> tuple[str, str, str]: # (what the others hear, notes to itself, reasoning)
-    "A reply as what is said, noted and thought."
+    "Split a reply into what is said, noted and thought."
     said, reasoning = without_reasoning(text)
     notes = ' '.join(_PRIVATE.findall(said)) if thoughts else ''
     if thoughts: said = _PRIVATE.sub('', said)
@@ -79,11 +79,11 @@ class Speaker(VLMLanguageModel):
         self.gen = {**PLAIN_GEN, 'max_new_tokens': max_new_tokens}
         self.memory = InteractiveDocument(self, rng=default_rng(task.seed))
         self.public = self.memory.view(include_tags=[MODEL_TAG], exclude_tags=_HIDDEN)
-        self.part, self.instruction = _part(agent, thoughts), chat_instruction(agent, thoughts)
+        self.part, self.instruction = _introduce(agent, thoughts), chat_instruction(agent, thoughts)
         self.memory.debug(self.instruction, tags=['private'])
 
     def _ask(self, prompt: Prompt, **settings: Any) -> Reply:
-        "One call through the task"
+        "Ask once through the task"
         self.task.client = self.client
         settings = {**self.gen, **{k: v for k, v in settings.items() if v is not None and k != 'seed'}}
         return self.task.ask(prompt, agent=self.agent or self.name, step=self.step, **settings)[0]
@@ -92,7 +92,7 @@ class Speaker(VLMLanguageModel):
         return self._ask(Instruction(task, prompt), schema=schema, **settings)
 
     def prompt(self) -> Instruction:
-        "What it is asked next."
+        "Make what it is asked next."
         past = self.memory.model_view.text()
         context = f'Conversation so far:\n{past}' if past else ''
         return Instruction('chat', self.instruction, self.part.strip(), context)
@@ -110,7 +110,7 @@ class Speaker(VLMLanguageModel):
         return read_answer(said)
 
     def news(self) -> list[Content]:
-        "What the public view shows since the last call."
+        "List what the public view shows since the last call."
         shown = self.public.contents()
         new, self.heard = shown[self.heard:], len(shown)
         return list(new)
@@ -122,12 +122,12 @@ class Speaker(VLMLanguageModel):
         for content in news: self.memory.statement(content.text, tags=['heard'], end='')
 
 # %% ../nbs/core/05_chat.ipynb #4eb4d362
-def _last_word(readings: dict[int, Reading]) -> Reading:
-    "The majority among the latest answers; the last speaker wins a tie"
+def _count_latest(readings: dict[int, Reading]) -> Reading:
+    "Vote among the latest answers; the last speaker wins a tie"
     latest = [Reading(answer=r['answer'], page=r['page'], confidence=None) for r in readings.values()]
     return vote(latest[::-1]) if latest else Reading(answer='', page=None, confidence=None)
 
-def _round(speakers: list[Speaker], step: int, readings: dict[int, Reading]):
+def _speak_in_turn(speakers: list[Speaker], step: int, readings: dict[int, Reading]):
     "Let each speak once, and the others hear it"
     for i, s in enumerate(speakers):
         said, news = s.speak(step), s.news()
@@ -137,21 +137,6 @@ def _round(speakers: list[Speaker], step: int, readings: dict[int, Reading]):
             if other is not s: other.hear(news)
 
 # %% ../nbs/core/05_chat.ipynb #b98b6248
-def _speaker_state(speaker: Speaker) -> dict[str, Any]:
-    "What a speaker remembers, JSON-ready"
-    return dict(agent=speaker.name, contents=[[c.text, sorted(c.tags)] for c in speaker.memory.contents()])
-
-def _document(contents: list) -> Document:
-    "A document from pairs of text and tags"
-    return Document(Content(str(text), tags=frozenset(map(str, tags))) for text, tags in contents)
-
-def memories(
-    trace: dict[str, Any]        # of a conversation's outcome
-) -> list[tuple[str, Document]]: # name and memory, in the order in which they speak
-    "What each agent of a conversation said, heard and thought."
-    return [(m['agent'], _document(m['contents'])) for m in trace.get('memories', [])]
-
-# %% ../nbs/core/05_chat.ipynb #c4abd298
 def talk(
     task: Task,           # pays
     agents: list[Agent],  # who speak, in order
@@ -164,11 +149,12 @@ def talk(
     room, readings = 'x' * 200 * (len(agents) + thoughts), {}   # what a round may add to the past
     task.fit([(s.prompt().longer(room), max_new_tokens) for s in speakers])
     try:
-        for step in range(1, max_turns + 1): _round(speakers, step, readings)
+        for step in range(1, max_turns + 1): _speak_in_turn(speakers, step, readings)
     except BudgetExceeded as e: stopped = f'budget: {e}'
     except NoReply as e: stopped = f'{MODEL_FAILED}{e}'
-    out = task.outcome(**_last_word(readings), stopped=stopped)
-    out['trace']['memories'] = list(map(_speaker_state, speakers))
+    out = task.outcome(**_count_latest(readings), stopped=stopped)
+    out['trace']['memories'] = [dict(agent=s.name, contents=[[c.text, sorted(c.tags)] for c in s.memory.contents()])
+                                for s in speakers]
     return out
 
 class Chat(Policy):
@@ -186,3 +172,12 @@ class Chat(Policy):
         turns = stochastic_rounding(self.max_turns, task.seed)
         agents = build_team(task.look(self.focus, self.k).client, self.agents, self.num_agents)
         return talk(task, agents, turns, self.max_new_tokens, self.thoughts)
+
+# %% ../nbs/core/05_chat.ipynb #219e7969
+def memories(
+    trace: dict[str, Any]        # of a conversation's outcome
+) -> list[tuple[str, Document]]: # name and memory, in the order in which they speak
+    "Bring back what each agent of a conversation said, heard and thought."
+    def document(contents: list) -> Document:
+        return Document(Content(str(text), tags=frozenset(map(str, tags))) for text, tags in contents)
+    return [(m['agent'], document(m['contents'])) for m in trace.get('memories', [])]

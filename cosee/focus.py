@@ -17,26 +17,13 @@ from .utils.config import Entry, Registry
 from .utils.text import one_line
 
 # %% auto #0
-__all__ = ['Pictures', 'NOTE_CHARS', 'FEW_PAGES', 'FOCUSES', 'PAGE_INDEX', 'FocusSpec', 'ASK_NOTE', 'Hit', 'Index', 'Choice',
-           'Focus', 'AllPages', 'in_order', 'note_on', 'TopPages', 'AutoFocus', 'thumbnail_size', 'Overview',
-           'OraclePages', 'index_of', 'make_focus', 'InView', 'num_pages', 'listed', 'Viewing', 'blank_pages']
+__all__ = ['Pictures', 'NOTE_CHARS', 'FEW_PAGES', 'FOCUSES', 'PAGE_INDEX', 'FocusSpec', 'ASK_NOTE', 'Choice', 'Focus', 'AllPages',
+           'in_order', 'note_on', 'Hit', 'Index', 'TopPages', 'AutoFocus', 'thumbnail_size', 'Overview', 'OraclePages',
+           'index_of', 'make_focus', 'InView', 'num_pages', 'listed', 'Viewing', 'blank_pages']
 
 # %% ../nbs/core/01_focus.ipynb #a75f7c79
-class Hit(Protocol):
-    "A page that an index found."
-    @property
-    def page(self) -> int: ...          # from 1
-    @property
-    def why(self) -> Sequence[Any]: ... # the lines that matched
-
-class Index(Protocol):
-    "Finds pages of a document."
-    def search(self, query: str, k: int = 4) -> Sequence[Hit]: ...
-    def headings(self, page: int) -> Sequence[str]: ...
-
 Pictures = Sequence[Any]   # a document: PIL images, paths of images, or `Pages`
 
-# %% ../nbs/core/01_focus.ipynb #9ba04ec6
 @dataclass(frozen=True)
 class Choice:
     "What a call is shown of a document."
@@ -56,12 +43,11 @@ class Focus(Protocol):
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
                shown: Sequence[int] = ()) -> Choice: ...
 
-# %% ../nbs/core/01_focus.ipynb #428526bf
 class AllPages:
     "Every page in full."
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
                shown: Sequence[int] = ()) -> Choice:
-        "All pages, in order."
+        "Choose all pages, in order."
         return Choice(list(range(1, len(document) + 1)))
     def __repr__(self) -> str: return 'AllPages()'
 
@@ -71,7 +57,7 @@ def in_order(
     shown: Sequence[int],  # pages that earlier calls were shown, in order
     room: int              # most pages
 ) -> list[int]:
-    "The pages to show, those that were shown before in front."
+    "Order the pages to show, those that were shown before in front."
     wanted = list(dict.fromkeys(wanted))[:room]
     pages = [*shown, *sorted(p for p in wanted if p not in shown)]
     idle = [p for p in pages if p not in wanted][:max(0, len(pages) - room)]
@@ -80,13 +66,13 @@ def in_order(
 # %% ../nbs/core/01_focus.ipynb #279e7f20
 NOTE_CHARS = 4000   # longest list of headings
 
-def _numbers(pages: Sequence[int]) -> str:
-    "Page numbers as people write them"
+def _write_pages(pages: Sequence[int]) -> str:
+    "Write page numbers as people do: pages 3 and 57"
     if len(pages) < 2: return f'page {pages[0]}' if pages else 'no page'
     return f"pages {', '.join(map(str, pages[:-1]))} and {pages[-1]}"
 
-def _spans(pages: Iterable[int]) -> str:
-    "Page numbers with runs drawn together: 1-3, 7"
+def _write_ranges(pages: Iterable[int]) -> str:
+    "Write page numbers with runs drawn together: 1-3, 7"
     runs = list[list[int]]()
     for p in pages:
         if runs and runs[-1][-1] == p - 1: runs[-1].append(p)
@@ -94,49 +80,59 @@ def _spans(pages: Iterable[int]) -> str:
     return ', '.join(f'{r[0]}-{r[-1]}' if len(r) > 1 else str(r[0]) for r in runs)
 
 def _thin_out(lines: list[str], most: int) -> list[str]:
-    "As many of the lines as fit, evenly spread"
+    "Keep as many of the lines as fit, evenly spread"
     while len(lines) > 1 and sum(len(l) + 1 for l in lines) > most: lines = lines[::2]
     return lines
 
-# %% ../nbs/core/01_focus.ipynb #9c26f591
 def note_on(
     shown: Sequence[int],        # pages in full, in order
     num_pages: int,              # of the document
     headings: Mapping[int, str] = {}, # page -> its headings in one line, of the pages that are told of
     small: Sequence[int] = ()    # pages shown as thumbnails
 ) -> str:
-    "What is told of a document of which some pages are shown; '' where all are."
+    "Tell of a document of which some pages are shown; '' where all are."
     if len(shown) == num_pages: return ''
-    told = f'The document has {num_pages} pages. You are shown {_numbers(sorted(shown))} of it'
-    told += f', and small pictures of pages {_spans(sorted(small))}.' if small else '.'
+    told = f'The document has {num_pages} pages. You are shown {_write_pages(sorted(shown))} of it'
+    told += f', and small pictures of pages {_write_ranges(sorted(small))}.' if small else '.'
     rest = [p for p in headings if p not in shown]
     lines = _thin_out([f'Page {p}: {headings[p]}' for p in rest if headings[p]], NOTE_CHARS)
     bare = [p for p in rest if not headings[p]]
     if lines: told += '\nHeadings of other pages:\n' + '\n'.join(lines)
-    return told + f'\nWithout headings: {_spans(bare)}.' * bool(lines and bare)
-
-# %% ../nbs/core/01_focus.ipynb #32c13782
-def _headings(
-    index: Index,        # of the document
-    pages: Iterable[int] # from 1
-) -> dict[int, str]:     # '' for a page without headings
-    "The headings of pages, one line for each."
-    return {p: one_line('; '.join(map(str, list(index.headings(p))[:3])), 100) for p in pages}
+    return told + f'\nWithout headings: {_write_ranges(bare)}.' * bool(lines and bare)
 
 # %% ../nbs/core/01_focus.ipynb #b5614a2c
-def _query(
+class Hit(Protocol):
+    "A page that an index found."
+    @property
+    def page(self) -> int: ...          # from 1
+    @property
+    def why(self) -> Sequence[Any]: ... # the lines that matched
+
+class Index(Protocol):
+    "Finds pages of a document."
+    def search(self, query: str, k: int = 4) -> Sequence[Hit]: ...
+    def headings(self, page: int) -> Sequence[str]: ...
+
+# %% ../nbs/core/01_focus.ipynb #caa99b23
+def _write_query(
     question: str,        # the question
     board: Optional[Board] # its notes are searched for too
 ) -> str:
-    "What an index is asked for."
+    "Write what an index is asked for."
     return ' '.join([question, *(c['content'] for c in (board.list_cells() if board else []))])
 
-def _reason(hit: Hit) -> str:
-    "Why a page was found, in one line"
+def _write_reason(hit: Hit) -> str:
+    "Say why a page was found, in one line"
     lines = [str(l.get('text', '') if isinstance(l, Mapping) else getattr(l, 'text', l)) for l in hit.why]
     return one_line('found: ' + ' / '.join(lines[:2]), 160) if any(lines) else 'found by the question'
 
-# %% ../nbs/core/01_focus.ipynb #caa99b23
+def _collect_headings(
+    index: Index,        # of the document
+    pages: Iterable[int] # from 1
+) -> dict[int, str]:     # '' for a page without headings
+    "Collect the headings of pages, one line for each."
+    return {p: one_line('; '.join(map(str, list(index.headings(p))[:3])), 100) for p in pages}
+
 class TopPages:
     "The pages that an index finds best."
     def __init__(self,
@@ -146,29 +142,29 @@ class TopPages:
     ):
         if k < 1: raise ValueError(f'k must be at least 1, not {k}')
         self.index, self.k, self.headings = index, k, headings
-        self._told: tuple[Any, dict[int, str]] = (None, {})   # a document, and the headings of its pages
+        self._headings: tuple[Any, dict[int, str]] = (None, {})   # a document, and the headings of its pages
 
     def __repr__(self) -> str: return f'{type(self).__name__}(k={self.k})'
 
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
                shown: Sequence[int] = ()) -> Choice:
-        "The pages that were asked for and those that are found, behind those that were shown."
+        "Choose the pages that were asked for and those that are found, behind those that were shown."
         if len(document) <= self.k: return AllPages().choose(document, question, board, asked)
-        hits = list(self.index(document).search(_query(question, board), self.k))
+        hits = list(self.index(document).search(_write_query(question, board), self.k))
         best = list(dict.fromkeys(h.page for h in hits)) or list(range(1, self.k + 1))
         pages = in_order([*asked[:-self.k - 1:-1], *best], shown, 2 * self.k)
-        why = {**dict.fromkeys([] if hits else best, 'the beginning'), **{h.page: _reason(h) for h in hits[::-1]},
-               **dict.fromkeys(asked, 'asked for')}
+        reasons = {h.page: _write_reason(h) for h in hits[::-1]}
+        why = {**dict.fromkeys([] if hits else best, 'the beginning'), **reasons, **dict.fromkeys(asked, 'asked for')}
         return Choice(pages, self.note(document, pages), {p: why[p] for p in pages if p in why})
 
     def note(self,
         document: Pictures,  # the document
         pages: Sequence[int] # that are shown
     ) -> str:
-        "What is told of the other pages."
-        n, (of, told) = len(document), self._told
-        if self.headings and of is not document: told = _headings(self.index(document), range(1, n + 1))
-        self._told = document, told
+        "Tell of the other pages."
+        n, (of, told) = len(document), self._headings
+        if self.headings and of is not document: told = _collect_headings(self.index(document), range(1, n + 1))
+        self._headings = document, told
         return note_on(pages, n, told if self.headings else {})
 
 # %% ../nbs/core/01_focus.ipynb #b534a7d6
@@ -186,8 +182,8 @@ class AutoFocus(TopPages):
 
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
                shown: Sequence[int] = ()) -> Choice:
-        "All pages, what a batch file has of the question's record, or what `TopPages` chooses."
-        if len(document) > FEW_PAGES and (pages := self._record(document, question)):
+        "Choose all pages, what a batch file has of the question's record, or what `TopPages` chooses."
+        if len(document) > FEW_PAGES and (pages := self._find_record(document, question)):
             why = {**dict.fromkeys(pages, 'of the record that the question names, or one of its kind'),
                    **dict.fromkeys(asked, 'asked for')}
             pages = in_order([*asked[:-self.k - 1:-1], *pages], shown, len(pages) + self.k)
@@ -196,8 +192,8 @@ class AutoFocus(TopPages):
         if len(document) <= FEW_PAGES or self._whole: return AllPages().choose(document, question, board, asked)
         return super().choose(document, question, board, asked, shown)
 
-    def _record(self, document: Pictures, question: str) -> list[int]:
-        "Pages of the record of a batch file that is meant; none where the index knows of no records"
+    def _find_record(self, document: Pictures, question: str) -> list[int]:
+        "Find the pages of the record of a batch file that is meant; none where the index knows of no records"
         find = getattr(self.index(document), 'record_pages', None)
         return find(question, self.k) if find else []
 
@@ -205,7 +201,7 @@ class AutoFocus(TopPages):
 def thumbnail_size(
     size: Optional[tuple[int, int]] # of the page in pixels, if it is known
 ) -> tuple[int, int]:               # multiples of 32
-    "The size of a page's thumbnail: at most 64 image tokens."
+    "Compute the size of a page's thumbnail: at most 64 image tokens."
     w, h = size or (620, 877)
     scale = min(1., math.sqrt(THUMBNAIL_PIXELS / (w * h)))
     across, down = (max(1, min(64, math.floor(side * scale / 32))) for side in (w, h))
@@ -225,18 +221,18 @@ class Overview(TopPages):
 
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
                shown: Sequence[int] = ()) -> Choice:
-        "What `TopPages` chooses, behind all pages as thumbnails."
+        "Choose as `TopPages`, behind all pages as thumbnails."
         found = super().choose(document, question, board, asked, shown)
         return found if found.whole(len(document)) else replace(found, thumbnails=self.small(document))
 
     def small(self,
         document: Pictures # the document
     ) -> list[int]:
-        "The pages that are shown as thumbnails."
+        "List the pages that are shown as thumbnails."
         return list(range(1, len(document) + 1)) if self.thumbnails and len(document) <= self.most else []
 
     def note(self, document: Pictures, pages: Sequence[int]) -> str:
-        "What is told of the other pages: their headings, unless they are shown as thumbnails."
+        "Tell of the other pages: their headings, unless they are shown as thumbnails."
         small = self.small(document)
         return note_on(pages, len(document), small=small) if small else super().note(document, pages)
 
@@ -253,7 +249,7 @@ class OraclePages(TopPages):
 
     def choose(self, document: Pictures, question: str, board: Optional[Board], asked: Sequence[int],
                shown: Sequence[int] = ()) -> Choice:
-        "The given pages, and those that were asked for."
+        "Choose the given pages, and those that were asked for."
         known = [p for p in self.pages if 1 <= p <= len(document)]
         if not known: return super().choose(document, question, board, asked, shown)
         pages = in_order([*known, *asked[::-1]], shown, len(known) + self.k)
@@ -273,55 +269,56 @@ PAGE_INDEX = Entry('cosee.retrieval.index:PageIndex', 'finds pages by their page
 _indexes: OrderedDict[Any, tuple[Pictures, Index]] = OrderedDict()
 
 @dataclass(frozen=True)
-class _Placed:
+class _SliceHit:
+    page: int           # from 1
+    why: Sequence[Any]  # the lines that matched
+
+@dataclass(frozen=True)
+class _SliceIndex:
     "An index of some pages of a file, asked by their place among these: a slice of `Pages` keeps the file's numbers"
     index: Index
     document: Pictures
 
-    def _numbers(self) -> list[int]:
+    def _list_numbers(self) -> list[int]:
         return list(getattr(self.document, 'numbers', range(1, len(self.document) + 1)))
 
-    def headings(self, page: int) -> Sequence[str]: return self.index.headings(self._numbers()[page - 1])
+    def _map_places(self) -> dict[int, int]:
+        return {number: i for i, number in enumerate(self._list_numbers(), 1)}
+
+    def headings(self, page: int) -> Sequence[str]: return self.index.headings(self._list_numbers()[page - 1])
     def search(self, query: str, k: int = 4) -> Sequence[Hit]:
-        places = {number: i for i, number in enumerate(self._numbers(), 1)}
-        return [_Found(places[h.page], h.why) for h in self.index.search(query, k)]
+        places = self._map_places()
+        return [_SliceHit(places[h.page], h.why) for h in self.index.search(query, k)]
 
     def record_pages(self, question: str, k: int = 4) -> list[int]:
-        places = {number: i for i, number in enumerate(self._numbers(), 1)}
+        places = self._map_places()
         find = getattr(self.index, 'record_pages', None)
         return [places[n] for n in find(question, k) if n in places] if find else []
 
-@dataclass(frozen=True)
-class _Found:
-    page: int           # from 1
-    why: Sequence[Any]  # the lines that matched
-
-# %% ../nbs/core/01_focus.ipynb #ebc4311a
 def index_of(
     document: Pictures, # its pages
     words: Any = None,  # the reader of page text to share; None: a new one
     visual: Any = None  # a visual retriever, as in `PageIndex`; None: none
 ) -> Index:
-    "The index of a document; the latest four documents keep theirs."
+    "Get the index of a document; the latest four documents keep theirs."
     key = (tuple(map(id, document)) if isinstance(document, list) else id(document)), id(words), str(visual)
     if key not in _indexes:
-        _indexes[key] = document, _Placed(PAGE_INDEX.load()(document, words=words, visual=visual), document)
+        _indexes[key] = document, _SliceIndex(PAGE_INDEX.load()(document, words=words, visual=visual), document)
     _indexes.move_to_end(key)
     while len(_indexes) > 4: _indexes.popitem(last=False)
     return _indexes[key][1]
 
-# %% ../nbs/core/01_focus.ipynb #ec2d7b03
+# %% ../nbs/core/01_focus.ipynb #35cdfe03
 FocusSpec = Union[str, Mapping[str, Any], Focus]   # a name, a name with settings, or a focus itself
 
-def _visual_of(given: dict[str, Any]) -> Any:
-    "The visual retriever that settings name, taken out of them; raises ValueError where that is none"
+def _take_visual(given: dict[str, Any]) -> Any:
+    "Take the visual retriever out of settings that name one; raises ValueError where that is none"
     visual = given.pop('visual', None)
     folder = visual.get('folder') if isinstance(visual, Mapping) else visual
     if visual is not None and not (folder and isinstance(folder, (str, Path))):
         raise ValueError(f'visual must be the folder of a visual retriever, not {str(visual)[:40]!r}')
     return visual
 
-# %% ../nbs/core/01_focus.ipynb #35cdfe03
 def make_focus(
     spec: FocusSpec = 'auto',             # 'auto' | 'all' | 'top' | 'overview' | 'oracle', a dict with `type` and
                                           # its settings, and with `visual`, the folder of a visual retriever,
@@ -333,13 +330,13 @@ def make_focus(
     evidence: Sequence[int] = (),         # pages that hold the evidence, for 'oracle'
     fits: Optional[Callable[[], bool]] = None # for 'auto': does a budget cover all pages?
 ) -> Focus:
-    "A focus by its name; raises ValueError for one that does not exist or has no such setting."
+    "Make a focus by its name; raises ValueError for one that does not exist or has no such setting."
     if hasattr(spec, 'choose'): return cast(Focus, spec)
     given = dict(spec) if isinstance(spec, Mapping) else dict(type=spec)
     name = given.pop('type', None)
     entry = FOCUSES.find(str(name))
     if name == 'all' and not given: return AllPages()
-    visual = _visual_of(given)
+    visual = _take_visual(given)
     usual = dict(auto=dict(fits=fits), oracle=dict(pages=evidence)).get(str(name), {})
     def find(shown: Pictures) -> Index:
         if index is not None: return index
@@ -364,14 +361,14 @@ class InView(ShownPages):
     def replaced(self,
         images: Sequence[Any] # other images of the same pages, or none
     ) -> 'InView':
-        "The same pages in other pictures."
+        "Show the same pages in other pictures."
         small = min(self.thumbnails, len(images))
         return InView(images, self.numbers[:len(images)], document_of(self), self.note, small)
 
 def num_pages(
     images: Pictures # pages as an agent is shown them
 ) -> int:            # pages of the whole document
-    "How many pages the document has."
+    "Count the pages of the document."
     return images.num_pages if isinstance(images, ShownPages) else len(images)
 
 # %% ../nbs/core/01_focus.ipynb #d4dee793
@@ -381,7 +378,7 @@ ASK_NOTE = ('If the answer may stand on a page that you are not shown, name that
 def listed(
     document: Pictures # pages
 ) -> Pictures:         # a copy of a list, with arrays as pictures; a document that draws its pages as it is
-    "Pages to keep: what is no list may draw its pages one at a time, and is left as it is."
+    "List the pages to keep: what is no list may draw its pages one at a time, and is left as it is."
     own = isinstance(document, Sequence) and not isinstance(document, (list, tuple))
     return document if own else [as_picture(page) for page in document]
 
@@ -403,7 +400,7 @@ class Viewing:
         board: Optional[Board] = None, # searched for too
         covered: Optional[Callable[[list[Any]], bool]] = None # does a budget cover these pages? else fewer are shown
     ) -> list[Any]:                   # a plain list where all pages are shown, else `InView`
-        "The pages of the next call."
+        "Choose and draw the pages of the next call."
         choice = self.focus.choose(self.document, self.question, board, self.asked, self.shown)
         images = self._show(choice)
         while covered and isinstance(images, InView) and len(self.shown) > 1 and not covered(images):
@@ -415,7 +412,7 @@ class Viewing:
         return images
 
     def _show(self, choice: Choice) -> list[Any]:
-        "The pictures of a choice, with what is told of the others"
+        "Draw the pages of a choice, those that are in view kept, and tell of the others"
         self.choice, self.shown = choice, choice.pages
         self.why.update(choice.why)
         wanted = [*((p, True) for p in choice.thumbnails), *((p, False) for p in choice.pages)]
@@ -425,21 +422,20 @@ class Viewing:
         whole = choice.whole(len(self.document))
         if whole and not broken: return self.images
         self.shown = [p for p in self.shown if p not in broken]
-        cannot = f'{_numbers(broken).capitalize()} cannot be drawn.' if broken else ''
+        cannot = f'{_write_pages(broken).capitalize()} cannot be drawn.' if broken else ''
         note = '\n'.join(filter(None, (choice.note, cannot, '' if whole else self.hint)))
         small = sum(small for _, small in drawn)
         self.images = InView(drawn.values(), [p for p, _ in drawn], self.document, note, small)
         return self.images
 
     def _draw_page(self, page: int, small: bool) -> Any:
-        "One page, in full or as a thumbnail; None where it cannot be drawn"
+        "Draw one page, in full or as a thumbnail; None where it cannot be drawn"
         if (page, small) in self._images: return self._images[page, small]
-        try: return self._image(page, small)
+        try: return self._draw_thumbnail(page) if small else self.document[page - 1]
         except PageError: return None
 
-    def _image(self, page: int, small: bool) -> Any:
-        "One page as it is drawn now"
-        if not small: return self.document[page - 1]
+    def _draw_thumbnail(self, page: int) -> Any:
+        "Draw one page small"
         if self._sizes is None: self._sizes = page_sizes(self.document)
         size = thumbnail_size(self._sizes[page - 1])
         numbers = getattr(self.document, 'numbers', None)
@@ -462,7 +458,7 @@ class Viewing:
         if page not in self.shown: self.asked = [*(p for p in self.asked if p != page), page]
 
     def told(self) -> tuple[list[int], dict[str, str]]: # pages; page as text -> why it was shown
-        "What the latest call was shown, JSON-ready."
+        "Say what the latest call was shown, JSON-ready."
         shown = list(dict.fromkeys([*self.choice.thumbnails, *self.shown]))
         return shown, {str(p): self.why[p] for p in self.shown if p in self.why}
 
@@ -470,7 +466,7 @@ class Viewing:
 def blank_pages(
     document: Pictures # pages
 ) -> list[Any]:        # as many images of the same sizes, without content
-    "Pictures by which a whole document can be priced without drawing it."
+    "Make pictures by which a whole document can be priced without drawing it."
     from PIL import Image
     made: dict[tuple[int, int], Any] = {}
     sizes = [size or (620, 877) for size in page_sizes(document)]

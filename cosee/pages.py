@@ -41,9 +41,8 @@ MAX_PAGES = 5000         # most pages of one document
 KEPT_BYTES = 128_000_000 # memory for pages that were drawn, of all documents together
 OPEN_PDFS = 8            # most PDFs that are kept open
 
-# %% ../nbs/core/00_pages.ipynb #126b5461
-def _name(source, page: Optional[int] = None) -> str:
-    "How errors name a file and a page in it"
+def _clean_name(source, page: Optional[int] = None) -> str:
+    "Clean the name of a file, and of a page in it, for an error"
     text = ''.join(c if c.isprintable() else '?' for c in str(source))
     return text if page is None else f'{text}, page {page}'
 
@@ -56,7 +55,7 @@ def _explain_errors(where: str, what: str):
     except PageError: raise
     except MemoryError as e: raise PageError(f'{where}: {_HEAVY}') from e
     except Exception as e:
-        reason = ' '.join(_name(e).split())[:160]
+        reason = ' '.join(_clean_name(e).split())[:160]
         raise PageError(f'{where}: {what} ({reason or type(e).__name__})') from e
 
 # %% ../nbs/core/00_pages.ipynb #8eff7cf8
@@ -68,40 +67,40 @@ _KINDS = 'PDF, PNG, JPEG, WebP or TIFF'
 def _sniff(
     head: bytes  # first 1024 bytes of a file
 ) -> str:        # 'PDF', 'PNG', 'JPEG', 'WEBP', 'TIFF' or ''
-    "The kind of a file by its content."
+    "Tell the kind of a file by its content."
     for magic, kind in _MAGIC:
         if head.startswith(magic): return kind
     if head[:4] == b'RIFF' and head[8:12] == b'WEBP': return 'WEBP'
     return 'PDF' if b'%PDF-' in head else ''
 
 # %% ../nbs/core/00_pages.ipynb #58d3fc81
-def _path(
+def _check_path(
     source # str or Path
 ) -> Path: # the same
-    "The path that `source` names; an address such as https://... raises `PageError`."
+    "Make a path of what `source` names; an address such as https://... raises `PageError`."
     if re.match(r'[a-zA-Z][a-zA-Z0-9+.-]+:/|data:', str(source)):
-        raise PageError(f'{_name(source)[:200]}: addresses are not opened; download the file and give its path')
+        raise PageError(f'{_clean_name(source)[:200]}: addresses are not opened; download the file and give its path')
     if not str(source).strip(): raise PageError('a file name is empty; give the path of a document')
     return Path(source)
 
-# %% ../nbs/core/00_pages.ipynb #d4c53451
-def _kind(
+def _detect_kind(
     path: Path # a file
 ) -> str:      # as `_sniff`, never ''
-    "The kind of the file at `path`; raises `PageError` if there is none that can be read."
+    "Tell the kind of the file at `path`; raises `PageError` if there is none that can be read."
     try:
-        if not path.exists(): raise PageError(f'{_name(path)}: no such file')
-        if not path.is_file(): raise PageError(f'{_name(path)}: not a regular file')
+        if not path.exists(): raise PageError(f'{_clean_name(path)}: no such file')
+        if not path.is_file(): raise PageError(f'{_clean_name(path)}: not a regular file')
         with path.open('rb') as f: head = f.read(1024)
     except (OSError, ValueError) as e:
         if isinstance(e, PageError): raise
-        raise PageError(f'{_name(path)}: cannot be read ({_name(getattr(e, "strerror", None) or e)})') from e
-    if not head: raise PageError(f'{_name(path)}: the file is empty')
+        why = _clean_name(getattr(e, 'strerror', None) or e)
+        raise PageError(f'{_clean_name(path)}: cannot be read ({why})') from e
+    if not head: raise PageError(f'{_clean_name(path)}: the file is empty')
     kind = _sniff(head)
     if kind: return kind
     claim = path.suffix[1:].upper() if path.suffix.lower() in _SUFFIXES else ''
     what = f'not a {claim} by its content' if claim else 'not a kind of file that CoSee reads'
-    raise PageError(f'{_name(path)}: {what}; give a {_KINDS} file')
+    raise PageError(f'{_clean_name(path)}: {what}; give a {_KINDS} file')
 
 # %% ../nbs/core/00_pages.ipynb #3c02657c
 def _check_size(
@@ -118,95 +117,51 @@ def _check_size(
     if max(w, h) > 200 * min(w, h): raise PageError(f'{where}: {w:,} x {h:,} pixels is too narrow for a page')
 
 # %% ../nbs/core/00_pages.ipynb #f35e79df
-def _eight_bits(im):
-    "Grey levels of a 16-bit, 32-bit or floating-point image as 8 bits"
+def _to_eight_bits(im):
+    "Bring grey levels of a 16-bit, 32-bit or floating-point image to 8 bits"
     low, high = im.convert('F').getextrema()
     low = min(low, 0)
     full = next((r for r in (1, 255, 65_535) if high - low <= r), high - low)
     return im.convert('F').point(lambda v: v * (255 / full) - low * 255 / full).convert('L')
 
-# %% ../nbs/core/00_pages.ipynb #acdd5771
-def _ground(
+def _choose_ground(
     im # PIL image, RGBA
 ) -> str:
-    "The colour on which a transparent picture can be read: white, unless light print on a clear ground is all of it."
+    "Choose the colour on which a transparent picture can be read: white, but black for light print on a clear ground."
     from PIL import ImageStat
     alpha = im.getchannel('A')
     drawn, pixels = alpha.point(lambda a: 255 * (a > 127)), im.width * im.height
     if not 0 < drawn.histogram()[255] < pixels / 2: return 'white'
     return 'black' if ImageStat.Stat(im.convert('L'), drawn).mean[0] > 200 else 'white'
 
-def _rgb(
+def _to_rgb(
     im # PIL image of any mode
 ):     # PIL image, upright, RGB, without metadata
     "Bring an image of any mode to upright RGB; transparent ones are put on white, light print on black."
     from PIL import Image, ImageOps
     im = ImageOps.exif_transpose(im)
-    if im.mode[0] in 'IF': im = _eight_bits(im)
+    if im.mode[0] in 'IF': im = _to_eight_bits(im)
     if im.has_transparency_data:
         im = im.convert('RGBA')
-        im = Image.alpha_composite(Image.new('RGBA', im.size, _ground(im)), im)
+        im = Image.alpha_composite(Image.new('RGBA', im.size, _choose_ground(im)), im)
     im = im.convert('RGB') if im.mode != 'RGB' else im.copy()
     im.info = {}
     return im
 
 # %% ../nbs/core/00_pages.ipynb #53f82b43
-def _square_size(
+def _compute_square_size(
     im,       # PIL image that is open
-    kind: str # as `_kind`
+    kind: str # as `_detect_kind`
 ) -> tuple[int, int]: # width and height in pixels
-    "The size of a picture with square pixels: those of a fax are higher than wide, as its resolution says."
+    "Compute the size of a picture with square pixels: those of a fax are higher than wide, as its resolution says."
     (w, h), (across, down) = im.size, im.info.get('dpi') or im.info.get('resolution') or (1, 1)
     ratio = float(across) / float(down) if kind == 'TIFF' and down else 1
     if not 1.2 < max(ratio, 1 / ratio if ratio else 1) < 4: return w, h
     return (w, round(h * ratio)) if ratio > 1 else (round(w / ratio), h)
 
-def _decode_image(
-    source: Any,             # an image file: a path, or its bytes
-    where: str,              # file and page, for errors
-    kind: str,               # as `_kind`
-    page: int,               # 1-based page of a TIFF
-    max_side: Optional[int], # scale down to this longest side
-    max_pixels: int          # refuse larger images
-) -> dict[str, Any]:         # see `_image`
-    "The pixels of one page of an image file."
-    from PIL import Image
-    file = source if isinstance(source, (str, Path)) else io.BytesIO(source)
-    broken = _explain_errors(where, f'the {kind} is broken or cut off')
-    with broken, _no_bombs(where), Image.open(file, formats=[kind]) as im:
-        if page > 1: im.seek(page - 1)
-        _check_size(stored := im.size, where, max_pixels)
-        if max_side: im.draft('RGB', (max_side, max_side))
-        im.load()
-        square = _square_size(im, kind)
-        _check_size(square, where, max_pixels)
-        im = _rgb(im)
-        if square != im.size and im.size == stored: im = im.resize(square)
-        if max_side: im.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
-        return dict(size=im.size, layout='RGBX', stride=4 * im.width, data=_pixels(im))
-
 # %% ../nbs/core/00_pages.ipynb #2ac7e38d
-_STRIP = 64   # lines that are copied at once: they stay in the processor's cache
-
-def _pixels(im: Image) -> memoryview:
-    "What an RGB image holds, with four bytes for each pixel, where a job's answer lies"
-    out, at = room(4 * im.width * im.height), 0
-    for top in range(0, im.height, _STRIP):
-        part = im.crop((0, top, im.width, min(im.height, top + _STRIP))).tobytes('raw', 'RGBX')
-        out[at:at + len(part)] = part
-        at += len(part)
-    return out
-
-# %% ../nbs/core/00_pages.ipynb #0e97f12e
-def _image(found: dict[str, Any]) -> Image:
-    "The image of pixels that a job gave, as RGB; they may be overwritten afterwards"
-    from PIL import Image
-    with _explain_errors('image', 'its pixels are none'):
-        return Image.frombytes('RGB', tuple(found['size']), found['data'], 'raw', found['layout'], found['stride'], 1)
-
-# %% ../nbs/core/00_pages.ipynb #a715d690
 @contextmanager
-def _no_bombs(where: str):
+def _refuse_bombs(where: str):
     "Pillow refuses what is far too large while it opens it: say so like `_check_size`, and keep its warnings quiet"
     from PIL import Image
     with warnings.catch_warnings():
@@ -216,27 +171,69 @@ def _no_bombs(where: str):
             found = re.findall('[0-9]+', str(e))
             raise PageError(f'{where}: {int(found[0]):,} pixels are too many; scale it down') from e
 
+_STRIP = 64   # lines that are copied at once: they stay in the processor's cache
+
+def _copy_pixels(im: Image) -> memoryview:
+    "Copy what an RGB image holds, with four bytes for each pixel, where a job's answer lies"
+    out, at = room(4 * im.width * im.height), 0
+    for top in range(0, im.height, _STRIP):
+        part = im.crop((0, top, im.width, min(im.height, top + _STRIP))).tobytes('raw', 'RGBX')
+        out[at:at + len(part)] = part
+        at += len(part)
+    return out
+
+def _decode_image(
+    source: Any,             # an image file: a path, or its bytes
+    where: str,              # file and page, for errors
+    kind: str,               # as `_detect_kind`
+    page: int,               # 1-based page of a TIFF
+    max_side: Optional[int], # scale down to this longest side
+    max_pixels: int          # refuse larger images
+) -> dict[str, Any]:         # see `_make_image`
+    "Decode the pixels of one page of an image file."
+    from PIL import Image
+    file = source if isinstance(source, (str, Path)) else io.BytesIO(source)
+    broken = _explain_errors(where, f'the {kind} is broken or cut off')
+    with broken, _refuse_bombs(where), Image.open(file, formats=[kind]) as im:
+        if page > 1: im.seek(page - 1)
+        _check_size(stored := im.size, where, max_pixels)
+        if max_side: im.draft('RGB', (max_side, max_side))
+        im.load()
+        square = _compute_square_size(im, kind)
+        _check_size(square, where, max_pixels)
+        im = _to_rgb(im)
+        if square != im.size and im.size == stored: im = im.resize(square)
+        if max_side: im.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
+        return dict(size=im.size, layout='RGBX', stride=4 * im.width, data=_copy_pixels(im))
+
+def _make_image(found: dict[str, Any]) -> Image:
+    "Make an image of pixels that a job gave, as RGB; they may be overwritten afterwards"
+    from PIL import Image
+    with _explain_errors('image', 'its pixels are none'):
+        return Image.frombytes('RGB', tuple(found['size']), found['data'], 'raw', found['layout'], found['stride'], 1)
+
 # %% ../nbs/core/00_pages.ipynb #c53642f9
 class _File(NamedTuple):
     "A file as it was when its document was opened"
     path: Path                      # absolute
     name: str                       # as it was given
-    kind: str                       # as `_kind`
+    kind: str                       # as `_detect_kind`
     stamp: tuple[int, int]          # bytes, and time of its last change
     password: Optional[str] = None  # of a PDF
 
     def check(self):
         "Raise `PageError` if the file is another one by now"
-        try: now = _stamp(self.path)
-        except OSError as e: raise PageError(f'{_name(self.name)}: cannot be read any more ({e.strerror})') from e
-        if now != self.stamp: raise PageError(f'{_name(self.name)}: the file has changed; open the document again')
+        name = _clean_name(self.name)
+        try: now = _stamp_of(self.path)
+        except OSError as e: raise PageError(f'{name}: cannot be read any more ({e.strerror})') from e
+        if now != self.stamp: raise PageError(f'{name}: the file has changed; open the document again')
 
-def _as_file(said: Any) -> _File:
+def _to_file(said: Any) -> _File:
     "A file as a job is told of it"
     path, name, kind, (size, time), password = said
     return _File(Path(path), name, kind, (size, time), password)
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _stamp_of(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_size, found.st_mtime_ns
 
@@ -245,46 +242,45 @@ _LOSSES, _LATER = 3, 4.   # pages of a file that may take all the time there is;
 
 _lost: dict[_File, dict[tuple, str]] = {}   # of each file: a job that was lost, and what is said of it
 
-def _job(job: Callable[..., Any], file: Any, *args: Any, where: str, max_pixels: int = MAX_PIXELS,
+def _run_job(job: Callable[..., Any], file: Any, *args: Any, where: str, max_pixels: int = MAX_PIXELS,
          take: Callable[[Any], Any] = lambda found: found) -> Any:
-    "What a job on a file gives; raises `PageError` for what it raises, and where it is lost"
+    "Run a job on a file; raises `PageError` for what it raises, and where it is lost"
     key, lost = (job_name(job), *args), _lost.get(file, {}) if isinstance(file, _File) else {}
     if key in lost: raise PageError(lost[key])
     again = any(args[:1] == other[1:2] for other in lost)   # args begin with the page
     seconds = _LATER if again or len(lost) >= _LOSSES else SECONDS
     memory = MEMORY + 16 * max(0, max_pixels - MAX_PIXELS)
     try: return apart(job, file, *args, seconds=seconds, memory=memory, take=take)
-    except JobError as e: raise PageError(_error_text_of(e, where)) from e
+    except JobError as e: raise PageError(_word_error(e, where)) from e
     except JobLost as e:
         what = f'it takes more than {seconds:g} seconds' if e.late else 'it crashes what draws it, or ' + _HEAVY[3:]
         if isinstance(file, _File): _lost.setdefault(file, {})[key] = f'{where}: {what}'
         raise PageError(f'{where}: {what}') from e
 
-# %% ../nbs/core/00_pages.ipynb #5a3bf06c
-def _error_text_of(e: JobError, where: str) -> str:
-    "What is to be said of an exception"
+def _word_error(e: JobError, where: str) -> str:
+    "Word what a job raised"
     if e.raised == job_name(PageError): return e.said
-    return f'{where}: cannot be read ({_name(e)[:160]})'
+    return f'{where}: cannot be read ({_clean_name(e)[:160]})'
 
 def _decode(
     source: Any,                # an image file: a path, or its bytes
-    kind: str,                  # as `_kind`
+    kind: str,                  # as `_detect_kind`
     page: int = 1,              # 1-based page of a TIFF
     max_side: Optional[int] = None, # scale down to this longest side
     max_pixels: int = MAX_PIXELS,   # refuse larger images
     name: str = ''              # of the file, as it was given
 ) -> Image:                     # RGB
     "Read one page of an image file."
-    where = _name(name or source, page if kind == 'TIFF' else None) if isinstance(source, Path) else 'image'
+    where = _clean_name(name or source, page if kind == 'TIFF' else None) if isinstance(source, Path) else 'image'
     file = source.absolute() if isinstance(source, Path) else source
-    return _job(_decode_image, file, where, kind, page, max_side, max_pixels, where=where, max_pixels=max_pixels,
-                take=_image)
+    return _run_job(_decode_image, file, where, kind, page, max_side, max_pixels, where=where, max_pixels=max_pixels,
+                take=_make_image)
 
 # %% ../nbs/core/00_pages.ipynb #45fb6c53
 def as_picture(
     image: Any # a NumPy array, or anything else
 ) -> Any:      # a PIL image for an array; anything else as it is
-    "An array of pixels as a picture; raises `PageError` for an array that is none."
+    "Make a picture of an array of pixels; raises `PageError` for an array that is none."
     if not hasattr(image, 'ndim') or not hasattr(image, '__array_interface__'): return image
     from PIL import Image
     import numpy as np
@@ -304,28 +300,27 @@ def open_image(
     source: Any, # path of an image, its encoded bytes, an array of pixels, or a PIL image
     max_pixels: int = MAX_PIXELS # refuse larger ones before they are decoded
 ) -> 'Image':                    # upright, RGB
-    "One picture as RGB; raises `PageError` for anything that is no readable image."
+    "Open one picture as RGB; raises `PageError` for anything that is no readable image."
     from PIL import Image
     source = as_picture(source)
     if isinstance(source, Image.Image):
         _check_size(source.size, 'image', max_pixels)
         if source.mode == 'RGB' and not source.getexif().get(0x0112): return source
-        with _explain_errors('image', 'cannot be read'): return _rgb(source)
+        with _explain_errors('image', 'cannot be read'): return _to_rgb(source)
     if isinstance(source, bytes):
         kind = _sniff(source[:1024])
         if kind in ('', 'PDF'): raise PageError('image: these bytes are no picture; give PNG, JPEG, WebP or TIFF')
         return _decode(source, kind, max_pixels=max_pixels)
     if not isinstance(source, (str, Path)):
         raise PageError(f'an image must be a path, bytes or a PIL image, not {type(source).__name__}')
-    path = _path(source)
-    kind = _kind(path)
-    if kind == 'PDF': raise PageError(f'{_name(path)}: a PDF has pages; open it with cosee.pages.load_pages')
+    path = _check_path(source)
+    kind = _detect_kind(path)
+    if kind == 'PDF': raise PageError(f'{_clean_name(path)}: a PDF has pages; open it with cosee.pages.load_pages')
     return _decode(path, kind, max_pixels=max_pixels)
 
 # %% ../nbs/core/00_pages.ipynb #6799a816
 pdfium_lock = threading.RLock()
 
-# %% ../nbs/core/00_pages.ipynb #a3b8404b
 @dataclass
 class _OpenPdf:
     "A PDF that is open"
@@ -340,21 +335,19 @@ def _close_pdfs(keep: int = 0, files: Optional[Sequence[_File]] = None):
         idle = [f for f, pdf in list(_open_pdfs.items()) if not pdf.users and (files is None or f in files)]
         for f in idle[:max(0, len(_open_pdfs) - keep)]: _open_pdfs.pop(f).doc.close()
 
-# %% ../nbs/core/00_pages.ipynb #a5e0d5ef
 def _close_unused(said: list[Any]):
     "Close PDFs that nobody uses"
-    _close_pdfs(files=[_as_file(one) for one in said])
+    _close_pdfs(files=[_to_file(one) for one in said])
 
-# %% ../nbs/core/00_pages.ipynb #31bdd899
 def _open_pdf(file: _File) -> PdfDocument:
-    "The PDF, opened with its form fields"
+    "Open a PDF with its form fields"
     import pypdfium2 as pdfium
     try: doc = pdfium.PdfDocument(str(file.path), password=file.password)
     except pdfium.PdfiumError as e:
         if getattr(e, 'err_code', None) == 4:
             mend = 'the password is wrong' if file.password else 'it needs a password; give it as password=...'
-            raise PageError(f'{_name(file.name)}: {mend}') from e
-        raise PageError(f'{_name(file.name)}: the PDF is broken or cut off') from e
+            raise PageError(f'{_clean_name(file.name)}: {mend}') from e
+        raise PageError(f'{_clean_name(file.name)}: the PDF is broken or cut off') from e
     if doc.get_formtype(): doc.init_forms()
     _close_at_exit()
     return doc
@@ -362,10 +355,9 @@ def _open_pdf(file: _File) -> PdfDocument:
 @cache
 def _close_at_exit(): atexit.register(_close_pdfs)   # registered behind PDFium, so it comes first
 
-# %% ../nbs/core/00_pages.ipynb #e0e50225
 @contextmanager
-def _pdf(file: _File) -> Iterator[PdfDocument]:
-    "The open PDF, under the lock"
+def _use_pdf(file: _File) -> Iterator[PdfDocument]:
+    "Use the open PDF, under the lock"
     with pdfium_lock:
         file.check()
         pdf = _open_pdfs.pop(file, None) or _OpenPdf(_open_pdf(file))
@@ -376,7 +368,6 @@ def _pdf(file: _File) -> Iterator[PdfDocument]:
             pdf.users -= 1
             _close_pdfs(OPEN_PDFS)
 
-# %% ../nbs/core/00_pages.ipynb #85ac06e8
 def _after_fork():
     _close_pdfs()
     pdfium_lock.release()
@@ -386,19 +377,20 @@ if hasattr(os, 'register_at_fork'):
 
 # %% ../nbs/core/00_pages.ipynb #de5f48a8
 @contextmanager
-def _leaf(file: _File, page: int) -> Iterator[PdfPage]:
-    "One page of a PDF, open and under the lock"
-    with _pdf(file) as doc:
-        with _explain_errors(_name(file.name, page), 'the page is broken and cannot be drawn'): leaf = doc[page - 1]
+def _use_leaf(file: _File, page: int) -> Iterator[PdfPage]:
+    "Use one page of a PDF, open and under the lock"
+    with _use_pdf(file) as doc:
+        where = _clean_name(file.name, page)
+        with _explain_errors(where, 'the page is broken and cannot be drawn'): leaf = doc[page - 1]
         try: yield leaf
         finally: leaf.close()
 
-def _on_leaf(said: Any, page: int, job: str) -> Any:
-    "What a job makes of an open page and its index"
-    with _leaf(_as_file(said), page) as leaf: return job_named(job)(leaf, page - 1)
+def _run_on_leaf(said: Any, page: int, job: str) -> Any:
+    "Run a job on an open page and its index"
+    with _use_leaf(_to_file(said), page) as leaf: return job_named(job)(leaf, page - 1)
 
-def _scale(size: tuple[float, float], dpi: float, max_side: Optional[int]) -> float:
-    "Pixels per point"
+def _compute_scale(size: tuple[float, float], dpi: float, max_side: Optional[int]) -> float:
+    "Compute pixels per point"
     return min(dpi / 72, max_side / max(size)) if max_side else dpi / 72
 
 # %% ../nbs/core/00_pages.ipynb #1f91bb7e
@@ -417,21 +409,20 @@ def drawn_leaf(
     drawn.close()
     return drawn.width, drawn.height, views[0]
 
-# %% ../nbs/core/00_pages.ipynb #ca525f8f
 def _render(
-    said: Any,               # a PDF, see `_as_file`
+    said: Any,               # a PDF, see `_to_file`
     page: int,               # 1-based
     dpi: float,              # dots per inch
     max_side: Optional[int], # longest side in pixels
     max_pixels: int          # most pixels
-) -> dict[str, Any]:         # see `_image`
-    "The pixels of one page of a PDF."
-    file = _as_file(said)
-    where = _name(file.name, page)
-    with _leaf(file, page) as leaf, _explain_errors(where, 'the page is broken and cannot be drawn'):
+) -> dict[str, Any]:         # see `_make_image`
+    "Draw the pixels of one page of a PDF, as a job."
+    file = _to_file(said)
+    where = _clean_name(file.name, page)
+    with _use_leaf(file, page) as leaf, _explain_errors(where, 'the page is broken and cannot be drawn'):
         w, h = leaf.get_size()
         if not (0 < w < 1e6 and 0 < h < 1e6): raise PageError(f'{where}: the page has no size')
-        scale = _scale((w, h), dpi, max_side)
+        scale = _compute_scale((w, h), dpi, max_side)
         _check_size((max(1, round(w * scale)), max(1, round(h * scale))), where, max_pixels)
         width, height, pixels = drawn_leaf(leaf, scale=scale, rev_byteorder=True)
         return dict(size=(width, height), layout='RGB', stride=3 * width, data=pixels)
@@ -444,98 +435,97 @@ def _draw(
     max_pixels: int          # most pixels
 ) -> Image:                  # RGB
     "Draw one page of a PDF."
-    return _job(_render, file, page, dpi, max_side, max_pixels, where=_name(file.name, page), max_pixels=max_pixels,
-                take=_image)
+    where = _clean_name(file.name, page)
+    return _run_job(_render, file, page, dpi, max_side, max_pixels, where=where, max_pixels=max_pixels,
+                    take=_make_image)
 
 # %% ../nbs/core/00_pages.ipynb #8c90f6a0
 def parse_pages(
     spec,   # None: all; '1-3,5', '7-'; a number; a list of numbers
     n: int  # how many pages there are
 ) -> list[int]: # 1-based page numbers in the order asked for, each once
-    "Page numbers of a selection; raises `PageError` if it cannot be read or leaves 1 to `n`."
+    "List the page numbers of a selection; raises `PageError` if it cannot be read or leaves 1 to `n`."
     if spec is None: return list(range(1, n + 1))
     parts = spec.split(',') if isinstance(spec, str) else [spec] if isinstance(spec, int) else list(spec)
-    return list(dict.fromkeys(chain.from_iterable(_span(p, n) for p in parts)))
+    return list(dict.fromkeys(chain.from_iterable(_parse_span(p, n) for p in parts)))
 
-# %% ../nbs/core/00_pages.ipynb #c7bf28b6
-def _span(part, n: int) -> range:
-    "The page numbers of one number or span such as '3', '2-4', '7-'"
+def _parse_span(part, n: int) -> range:
+    "Parse one number or span such as '3', '2-4', '7-'"
     m = re.fullmatch(r'\s*([0-9]{1,9})\s*(-\s*([0-9]{1,9})?\s*)?', str(part))
     if not m or isinstance(part, bool):
-        raise PageError(f'pages {_name(part)!r}: not a selection; write it like 1-3,5 or 7-')
+        raise PageError(f'pages {_clean_name(part)!r}: not a selection; write it like 1-3,5 or 7-')
     first = int(m[1])
     last = int(m[3]) if m[3] else n if m[2] else first
     if not (1 <= first <= n and last <= n):
-        raise PageError(f'pages {_name(part).strip()}: the document has {counted(n, "page")}; '
+        raise PageError(f'pages {_clean_name(part).strip()}: the document has {counted(n, "page")}; '
                         f'choose from 1 to {n}')
-    if last < first: raise PageError(f'pages {_name(part).strip()}: the span runs backwards; write it like 1-3')
+    if last < first: raise PageError(f'pages {_clean_name(part).strip()}: the span runs backwards; write it like 1-3')
     return range(first, last + 1)
 
 # %% ../nbs/core/00_pages.ipynb #703c4b57
-def _natural(path: Path) -> list:
-    "Sort key: runs of digits count as numbers"
+def _split_digits(path: Path) -> list:
+    "Split a name for sorting: runs of digits count as numbers"
     return [(0, int(s), '') if s.isdigit() else (1, 0, s) for s in re.split(r'([0-9]+)', path.name.casefold())]
 
 def _is_page(path: Path) -> bool:
     "Does a file of a folder belong to the document?"
     if path.name.startswith('.') or not path.is_file(): return False
     if path.suffix.lower() in _SUFFIXES: return True
-    with _explain_errors(_name(path), 'cannot be read'), path.open('rb') as f: return bool(_sniff(f.read(1024)))
+    with _explain_errors(_clean_name(path), 'cannot be read'), path.open('rb') as f: return bool(_sniff(f.read(1024)))
 
 def files_inside(
     folder: Path,      # to look through
     deep: bool = False # in the folders within it too? but for hidden ones
 ) -> list[Path]:
-    "The files of a folder that can be read as pages, in natural order; raises `PageError` where there is none."
-    with _explain_errors(_name(folder), 'cannot be read'):
+    "List the files of a folder that can be read as pages, in natural order; raises `PageError` where there is none."
+    with _explain_errors(_clean_name(folder), 'cannot be read'):
         below = {p: p.relative_to(folder).parts for p in (folder.rglob('*') if deep else folder.iterdir())}
     seen = (p for p, parts in below.items() if not any(part.startswith('.') for part in parts) and _is_page(p))
-    found = sorted(seen, key=lambda p: [_natural(Path(part)) for part in below[p]])
-    if not found: raise PageError(f'{_name(folder)}: the folder holds no {_KINDS} file')
+    found = sorted(seen, key=lambda p: [_split_digits(Path(part)) for part in below[p]])
+    if not found: raise PageError(f'{_clean_name(folder)}: the folder holds no {_KINDS} file')
     return found
 
-# %% ../nbs/core/00_pages.ipynb #818657da
-def _files(source) -> list:
+def _list_files(source) -> list:
     "Unfold `source` into files, PIL images and documents that are open"
     from PIL import Image
     source = as_picture(source) if getattr(source, 'ndim', 0) < 4 else list(source)
     if isinstance(source, (Image.Image, Pages)): return [source]
     if isinstance(source, (str, Path)):
-        path = _path(source)
-        with _explain_errors(_name(source), 'cannot be read'): folder = path.is_dir()
+        path = _check_path(source)
+        with _explain_errors(_clean_name(source), 'cannot be read'): folder = path.is_dir()
         return files_inside(path) if folder else [path]
     if not hasattr(source, '__iter__') or isinstance(source, (bytes, dict)):
         raise PageError('a document must be a path, a folder, a PIL image or a list of these, '
                         f'not {type(source).__name__}')
-    return [f for s in source for f in _files(s)]
+    return [f for s in source for f in _list_files(s)]
 
 # %% ../nbs/core/00_pages.ipynb #9848ecda
-def _file(path: Path, password: Optional[str]) -> _File:
-    "The file at `path` as it is now; raises `PageError` if it is none that can be read"
-    kind = _kind(path)
-    return _File(path.absolute(), str(path), kind, _stamp(path), password if kind == 'PDF' else None)
+def _identify_file(path: Path, password: Optional[str]) -> _File:
+    "Identify the file at `path` as it is now; raises `PageError` if it is none that can be read"
+    kind = _detect_kind(path)
+    return _File(path.absolute(), str(path), kind, _stamp_of(path), password if kind == 'PDF' else None)
 
 def _count_pages(said: Any) -> int:
-    "How many pages a PDF or a TIFF has"
-    file = _as_file(said)
+    "Count the pages of a PDF or a TIFF, as a job"
+    file = _to_file(said)
     if file.kind == 'PDF':
-        with _pdf(file) as doc: return len(doc)
-    with _header(file) as im: return getattr(im, 'n_frames', 1)
+        with _use_pdf(file) as doc: return len(doc)
+    with _open_header(file) as im: return getattr(im, 'n_frames', 1)
 
-def _count(file: _File) -> int:
-    "How many pages a file has"
+def _count_in_file(file: _File) -> int:
+    "Count the pages of a file"
     if file.kind not in ('PDF', 'TIFF'): return 1
-    n = _job(_count_pages, file, where=_name(file.name))
-    if n < 1: raise PageError(f'{_name(file.name)}: the PDF has no pages')
+    n = _run_job(_count_pages, file, where=_clean_name(file.name))
+    if n < 1: raise PageError(f'{_clean_name(file.name)}: the PDF has no pages')
     return n
 
 @contextmanager
-def _header(file: _File) -> Iterator[Image]:
-    "A picture that is open and not decoded"
+def _open_header(file: _File) -> Iterator[Image]:
+    "Open a picture without decoding it"
     from PIL import Image
-    name = _name(file.name)
+    name = _clean_name(file.name)
     broken = _explain_errors(name, f'the {file.kind} is broken or cut off')
-    with broken, _no_bombs(name), Image.open(file.path, formats=[file.kind]) as im: yield im
+    with broken, _refuse_bombs(name), Image.open(file.path, formats=[file.kind]) as im: yield im
 
 # %% ../nbs/core/00_pages.ipynb #1ef8a4c6
 class _Place(NamedTuple):
@@ -544,30 +534,29 @@ class _Place(NamedTuple):
     page: int                       # 1-based in its file
     picture: Any = None             # a PIL image that was open already
 
-def _places(source, password: Optional[str] = None) -> list[_Place]:
-    "Every page of an unfolded source, nothing decoded"
+def _list_places(source, password: Optional[str] = None) -> list[_Place]:
+    "List every page of an unfolded source, nothing decoded"
     if isinstance(source, Pages): return [source.document.places[n - 1] for n in source.numbers]
     if not isinstance(source, Path): return [_Place(None, source.info.get('page') or 1, source)]
-    file = _file(source, password)
-    return [_Place(file, page) for page in range(1, _count(file) + 1)]
+    file = _identify_file(source, password)
+    return [_Place(file, page) for page in range(1, _count_in_file(file) + 1)]
 
-def _all_places(sources: list, password: Optional[str]) -> list[_Place]:
-    "Every page of unfolded sources"
-    out = [place for source in sources for place in _places(source, password)]
+def _list_all_places(sources: list, password: Optional[str]) -> list[_Place]:
+    "List every page of unfolded sources"
+    out = [place for source in sources for place in _list_places(source, password)]
     if not out: raise PageError('the document has no pages; give at least one file')
     return out
 
-# %% ../nbs/core/00_pages.ipynb #e6fa4808
 def page_count(
     source,                         # as `load_pages`
     password: Optional[str] = None  # of a PDF
 ) -> int:                           # pages of the whole document
-    "How many pages `source` has, without drawing them."
-    return len(_all_places(_files(source), password))
+    "Count the pages of `source` without drawing them."
+    return len(_list_all_places(_list_files(source), password))
 
 # %% ../nbs/core/00_pages.ipynb #13c6d144
 def _detach(im: Image, max_pixels: int) -> Image:
-    "A picture that does not depend on an open file"
+    "Copy a picture so that it does not depend on an open file"
     from PIL import Image
     _check_size(im.size, 'image', max_pixels)
     if type(im) is Image.Image: return im
@@ -576,32 +565,31 @@ def _detach(im: Image, max_pixels: int) -> Image:
     return out
 
 def _check_page(place: _Place, max_pixels: int) -> _Place:
-    "A page whose file, if it is a picture, is one and not too large"
+    "Check that the file of a page, if it is a picture, is one and not too large"
     file, page, picture = place
     if file is None: return _Place(None, page, _detach(picture, max_pixels))
     if file.kind in ('PDF', 'TIFF'): return place
-    _check_size(_job(_head, file, where=_name(file.name)), _name(file.name), max_pixels)
+    _check_size(_run_job(_read_size, file, where=_clean_name(file.name)), _clean_name(file.name), max_pixels)
     return place
 
-# %% ../nbs/core/00_pages.ipynb #56adb509
-def _head(said: Any) -> tuple[int, int]:
-    "Width and height of a picture file, as its header says"
-    with _header(_as_file(said)) as im: return im.size
+def _read_size(said: Any) -> tuple[int, int]:
+    "Read width and height of a picture file in its header, as a job"
+    with _open_header(_to_file(said)) as im: return im.size
 
 def _copy_scaled(im: Image, max_side: Optional[int], max_pixels: int) -> Image:
-    "A picture that was open already, copied and scaled down"
+    "Copy a picture that was open already, scaled down"
     im = open_image(im, max_pixels).copy()
     if max_side: im.thumbnail((max_side, max_side))
     return im
 
-def _origin(place: _Place) -> dict[str, Any]:
-    "What an image says of where it comes from"
+def _describe_origin(place: _Place) -> dict[str, Any]:
+    "Say where the image of a page comes from"
     name = place.file.path.name if place.file else str(place.picture.info.get('source') or 'image')
     return {'source': name, 'page': place.page}
 
 # %% ../nbs/core/00_pages.ipynb #482af78d
 def _fit_size(size: tuple[int, int], max_side: Optional[int], kind: str = '') -> tuple[int, int]:
-    "The size in pixels in which a picture of `size` is opened; a JPEG is reduced by whole numbers first"
+    "Compute the size in which a picture of `size` is opened; a JPEG is reduced by whole numbers first"
     w, h = size
     if not max_side: return w, h
     if kind == 'JPEG':
@@ -609,46 +597,47 @@ def _fit_size(size: tuple[int, int], max_side: Optional[int], kind: str = '') ->
         w, h = -(-w // by), -(-h // by)
     if max(w, h) <= max_side: return w, h
     aspect = w / h
-    if aspect <= 1: return _nearest(max_side * aspect, lambda n: abs(aspect - n / max_side)), max_side
-    return max_side, _nearest(max_side / aspect, lambda n: abs(aspect - max_side / n) if n else 0)
+    if aspect <= 1: return _round_to_shape(max_side * aspect, lambda n: abs(aspect - n / max_side)), max_side
+    return max_side, _round_to_shape(max_side / aspect, lambda n: abs(aspect - max_side / n) if n else 0)
 
-def _nearest(value: float, error) -> int:
-    "The whole number beside `value` that keeps the shape best, at least 1"
+def _round_to_shape(value: float, error) -> int:
+    "Round `value` to the whole number that keeps the shape best, at least 1"
     return max(1, min(math.floor(value), math.ceil(value), key=error))
 
 # %% ../nbs/core/00_pages.ipynb #2e0efa10
 _LETTER = (612., 792.)   # points
 _BLOCK = 64              # pages of a PDF whose sizes are asked for at once
 
-def _upright_size(im: Image, kind: str) -> tuple[int, int]:
-    "The size of a picture that is open and not decoded, turned as its EXIF data says"
-    w, h = _square_size(im, kind)
+def _read_upright_size(im: Image, kind: str) -> tuple[int, int]:
+    "Read the size of a picture that is open and not decoded, turned as its EXIF data says"
+    w, h = _compute_square_size(im, kind)
     if kind == 'TIFF' or kind == 'PNG' and 'exif' not in im.info: return w, h   # turned already, or it would decode
     return (h, w) if im.getexif().get(0x0112) in (5, 6, 7, 8) else (w, h)
 
-def _frame_sizes(said: Any) -> list[tuple[float, float]]:
-    "Width and height of each page of a picture file in pixels"
-    file, out = _as_file(said), list[tuple[float, float]]()
-    with _header(file) as im:
+def _read_frame_sizes(said: Any) -> list[tuple[float, float]]:
+    "Read width and height of each page of a picture file in pixels, as a job"
+    file, out = _to_file(said), list[tuple[float, float]]()
+    with _open_header(file) as im:
         for frame in range(getattr(im, 'n_frames', 1) if file.kind == 'TIFF' else 1):
             try:
                 if frame: im.seek(frame)
-                out.append(_upright_size(im, file.kind))
+                out.append(_read_upright_size(im, file.kind))
             except Exception: out.append(_LETTER)
     return out
 
-def _sheet_sizes(said: Any, first: int, last: int) -> list[tuple[float, float]]:
-    "Width and height of some pages of a PDF in points"
-    with _pdf(_as_file(said)) as doc: return [_sheet_size(doc, i) for i in range(first - 1, min(last, len(doc)))]
+def _read_sheet_sizes(said: Any, first: int, last: int) -> list[tuple[float, float]]:
+    "Read width and height of some pages of a PDF in points, as a job"
+    with _use_pdf(_to_file(said)) as doc:
+        return [_read_sheet_size(doc, i) for i in range(first - 1, min(last, len(doc)))]
 
-def _sheet_size(doc: PdfDocument, i: int) -> tuple[float, float]:
+def _read_sheet_size(doc: PdfDocument, i: int) -> tuple[float, float]:
     import pypdfium2 as pdfium
     try: w, h = doc.get_page_size(i)
     except pdfium.PdfiumError: return _LETTER
     return (w, h) if 0 < w < 1e6 and 0 < h < 1e6 else _LETTER
 
 # %% ../nbs/core/00_pages.ipynb #8734b506
-class _Drawn:
+class _ImageCache:
     "Images that were drawn, the latest of them up to a number of bytes"
     def __init__(self, limit: int):
         self.limit, self.bytes, self.lock = limit, 0, threading.RLock()
@@ -656,7 +645,7 @@ class _Drawn:
         self.alive: weakref.WeakValueDictionary[tuple, Image] = weakref.WeakValueDictionary()
 
     def get(self, key: tuple) -> Optional[Image]:
-        "The image if there is one, which is the latest now"
+        "Get the image if there is one, which is the latest now"
         with self.lock:
             im = self.alive.get(key)
             if im is not None: self._keep(key, im)
@@ -675,25 +664,31 @@ class _Drawn:
             for key in [k for k in self.kept if k[0] is document]: self._forget(key)
 
     def _keep(self, key: tuple, im: Image):
-        if key not in self.kept: self.bytes += _bytes(im)
+        if key not in self.kept: self.bytes += _count_bytes(im)
         self.kept[key] = im
         self.kept.move_to_end(key)
         while self.bytes > self.limit and len(self.kept) > 1: self._forget(next(iter(self.kept)))
 
-    def _forget(self, key: tuple): self.bytes -= _bytes(self.kept.pop(key))
+    def _forget(self, key: tuple): self.bytes -= _count_bytes(self.kept.pop(key))
 
-# %% ../nbs/core/00_pages.ipynb #52cdce04
-def _bytes(im: Image) -> int: return 4 * im.width * im.height   # as Pillow holds RGB
+def _count_bytes(im: Image) -> int: return 4 * im.width * im.height   # as Pillow holds RGB
 
-_drawn = _Drawn(KEPT_BYTES)
+_drawn = _ImageCache(KEPT_BYTES)
 
 def kept(
     key: tuple,                # of the image; its first part is what the image belongs to
     make: Callable[[], Image]  # draws or opens it
 ) -> Image:                    # the same object for the same key, as long as it is kept or somebody holds it
-    "The image under `key`, made if it is not kept."
+    "Get the image under `key`, made if it is not kept."
     im = _drawn.get(key)
     return _drawn.put(key, make()) if im is None else im
+
+# %% ../nbs/core/00_pages.ipynb #7faee589
+def _check_settings(dpi: float, max_side: Optional[int]) -> tuple[float, Optional[int]]:
+    "Check resolution and longest side"
+    if not 1 <= dpi <= 2400: raise PageError(f'dpi {dpi}: choose from 1 to 2400')
+    if max_side is not None and max_side < 1: raise PageError(f'max_side {max_side}: choose at least 1 pixel')
+    return dpi, max_side
 
 # %% ../nbs/core/00_pages.ipynb #7b98dd17
 Side = Union[int, None, Literal['auto']]   # longest side in pixels; None: no limit
@@ -704,7 +699,6 @@ class Heading(NamedTuple):
     level: int   # 0 is the highest
     page: int    # of the document, from 1
 
-# %% ../nbs/core/00_pages.ipynb #470d9864
 class _Document:
     "The pages of a document: where they lie, and how they are drawn"
     def __init__(self, places: list[_Place], dpi: float, max_side: Optional[int], max_pixels: int):
@@ -718,7 +712,7 @@ class _Document:
         n = len(self.places)
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= n:
             has = f'the document has {counted(n, "page")}'
-            raise PageError(f'page {_name(number)[:40]}: {has}; choose from 1 to {n}')
+            raise PageError(f'page {_clean_name(number)[:40]}: {has}; choose from 1 to {n}')
         return self.places[number - 1]
 
     def files(self) -> list[_File]: return list(dict.fromkeys(p.file for p in self.places if p.file))
@@ -730,10 +724,10 @@ class _Document:
 
     def _learn(self, number: int):
         file, page, picture = self.place(number)
-        if file is None: self.known[number] = _upright_size(picture, '')
+        if file is None: self.known[number] = _read_upright_size(picture, '')
         elif file.kind == 'PDF': self.known[number] = self.sheet(file, page)
         else:
-            sizes = _job(_frame_sizes, file, where=_name(file.name))
+            sizes = _run_job(_read_frame_sizes, file, where=_clean_name(file.name))
             here = (i for i, p in enumerate(self.places, 1) if p.file is file)
             for i in here: self.known[i] = tuple(sizes[min(self.places[i - 1].page, len(sizes)) - 1])
 
@@ -741,7 +735,7 @@ class _Document:
         "Size of a page of a PDF, which is asked for with its neighbours"
         first = page - (page - 1) % _BLOCK
         if (file, first) not in self.sheets:
-            try: found = _job(_sheet_sizes, file, first, first + _BLOCK - 1, where=_name(file.name))
+            try: found = _run_job(_read_sheet_sizes, file, first, first + _BLOCK - 1, where=_clean_name(file.name))
             except PageError:
                 file.check()
                 found = [_LETTER] * _BLOCK
@@ -751,41 +745,41 @@ class _Document:
     def settings(self, dpi: Optional[float], max_side: Side) -> tuple[float, Optional[int]]:
         "Resolution and longest side of a drawing; raises `PageError` for what makes no sense"
         if max_side == 'auto': max_side = self.max_side if dpi is None else None
-        return _sensible(self.dpi if dpi is None else dpi, max_side)
+        return _check_settings(self.dpi if dpi is None else dpi, max_side)
 
     def pixels(self, number: int) -> tuple[int, int]:
         "Size of a page in pixels as the document was opened, nothing drawn"
         (w, h), file = self.size(number), self.place(number).file
         kind = file.kind if file else ''
         if kind != 'PDF': return _fit_size((int(w), int(h)), self.max_side, kind)
-        scale = _scale((w, h), self.dpi, self.max_side)
+        scale = _compute_scale((w, h), self.dpi, self.max_side)
         return math.ceil(w * scale), math.ceil(h * scale)
 
     def draw(self, number: int, dpi: Optional[float] = None, max_side: Side = 'auto') -> Image:
-        "The image of a page; it is drawn if it is not kept"
+        "Draw a page if its image is not kept"
         settings, place = self.settings(dpi, max_side), self.place(number)
-        return kept((self, number, *settings), lambda: self.made(number, place, *settings))
+        return kept((self, number, *settings), lambda: self.make(number, place, *settings))
 
-    def made(self, number: int, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
-        "The image of a page, drawn anew, which knows where it comes from"
+    def make(self, number: int, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
+        "Draw the image of a page anew, which knows where it comes from"
         if self.closed: raise PageError(f'page {number}: the document is closed')
         im = self.picture(place, dpi, max_side)
         im.info.clear()
-        im.info.update(_origin(place))
+        im.info.update(_describe_origin(place))
         return with_page(im, Pages(self).info(number))
 
     def picture(self, place: _Place, dpi: float, max_side: Optional[int]) -> Image:
-        "What is to be seen at a place"
+        "Draw or open what lies at a place"
         file, page, picture = place
         if file is None: return _copy_scaled(picture, max_side, self.max_pixels)
         if file.kind == 'PDF': return _draw(file, page, dpi, max_side, self.max_pixels)
         file.check()
-        return _decode(file.path, file.kind, page, max_side, self.max_pixels)
+        return _decode(file.path, file.kind, page, max_side, self.max_pixels, file.name)
 
-    def examined(self, number: int, job: Callable[..., Any]) -> Any:
-        "What `job` makes of the open page of a PDF"
+    def examine(self, number: int, job: Callable[..., Any]) -> Any:
+        "Run `job` on the open page of a PDF"
         file, page = self.sheet_of(number)
-        return _job(_on_leaf, file, page, job_name(job), where=_name(file.name, page))
+        return _run_job(_run_on_leaf, file, page, job_name(job), where=_clean_name(file.name, page))
 
     def sheet_of(self, number: int) -> tuple[_File, int]:
         "PDF and page in it of a page; raises `PageError` where it is none of a PDF, or the document is closed"
@@ -794,10 +788,10 @@ class _Document:
         if self.closed: raise PageError(f'page {number}: the document is closed')
         return file, page
 
-    def origin(self, number: int) -> dict[str, Any]: return _origin(self.place(number))
+    def origin(self, number: int) -> dict[str, Any]: return _describe_origin(self.place(number))
 
     def leaf(self, number: int) -> AbstractContextManager[PdfPage]:
-        return _leaf(*self.sheet_of(number))
+        return _use_leaf(*self.sheet_of(number))
 
     def close(self):
         self.closed = True
@@ -809,16 +803,9 @@ class _Document:
         "Entries of the PDFs' tables of contents whose pages are in the document, read once"
         if self.headings is None:
             numbers = {(p.file, p.page): n for n, p in reversed(list(enumerate(self.places, 1)))}   # its first place
-            found = (h._replace(page=numbers.get((f, h.page), 0)) for f in self.files() for h in _contents(f))
+            found = (h._replace(page=numbers.get((f, h.page), 0)) for f in self.files() for h in _read_contents(f))
             self.headings = [h for h in found if h.page]
         return list(self.headings)
-
-# %% ../nbs/core/00_pages.ipynb #7faee589
-def _sensible(dpi: float, max_side: Optional[int]) -> tuple[float, Optional[int]]:
-    "Resolution and longest side, checked"
-    if not 1 <= dpi <= 2400: raise PageError(f'dpi {dpi}: choose from 1 to 2400')
-    if max_side is not None and max_side < 1: raise PageError(f'max_side {max_side}: choose at least 1 pixel')
-    return dpi, max_side
 
 # %% ../nbs/core/00_pages.ipynb #40337010
 @dataclass(frozen=True)
@@ -836,13 +823,13 @@ class Page:
         max_side: Side = 'auto'      # longest side in pixels; None: no limit; 'auto': as the document was
                                      # opened, and no limit where `dpi` is given
     ) -> Image:                      # RGB
-        "The image of the page; raises `PageError` if it cannot be drawn."
+        "Draw the page; raises `PageError` if it cannot be drawn."
         return self.document.page(self.number, dpi, max_side)
 
     def thumbnail(self,
         side: int = 192 # longest side in pixels
     ) -> Image:         # RGB
-        "A small image of the page; raises `PageError` if it cannot be drawn."
+        "Draw the page small; raises `PageError` if it cannot be drawn."
         return self.draw(max_side=side)
 
     @property
@@ -857,14 +844,14 @@ class Page:
     def examine(self,
         job: Callable[..., Any] # a function of a module; takes an open page of pypdfium2 and its index, from 0
     ) -> Any:                   # what it gives, as `cosee.utils.isolation.apart` brings it
-        "What `job` makes of the open page of a PDF in the other process; raises `PageError` for other kinds."
-        return self.document.document.examined(self.number, job)
+        "Run `job` on the open page of a PDF in the other process; raises `PageError` for other kinds."
+        return self.document.document.examine(self.number, job)
 
 # %% ../nbs/core/00_pages.ipynb #2e45aa40
 def page_of(
     image: Any         # an image, or whatever stands for one
 ) -> Optional[Page]:   # the page that it shows in full; None: unknown
-    "The page that an image shows, with the way to draw it at other resolutions."
+    "Find the page that an image shows, with the way to draw it at other resolutions."
     page = getattr(image, 'cosee_page', None)
     return page if isinstance(page, Page) else None
 
@@ -894,7 +881,7 @@ class Pages(Sequence['Image']):
         return self.page(self.numbers[operator.index(i)])
 
     def __repr__(self) -> str:
-        names = list(dict.fromkeys(_name(self.document.origin(n)['source']) for n in self.numbers))
+        names = list(dict.fromkeys(_clean_name(self.document.origin(n)['source']) for n in self.numbers))
         more = f' and {len(names) - 1} more' if len(names) > 1 else ''
         return f"Pages({''.join(names[:1])}{more}: {counted(len(self), 'page')})"
 
@@ -915,14 +902,14 @@ class Pages(Sequence['Image']):
         dpi: Optional[float] = None, # resolution of a PDF's page; None: as the document was opened
         max_side: Side = 'auto'      # longest side in pixels, as in `Page.draw`
     ) -> Image:                      # RGB, with `.info['source']` and `.info['page']`
-        "A page at another resolution; raises `PageError` if there is none of this number or it cannot be drawn."
+        "Draw a page at another resolution; raises `PageError` if there is none of this number or it cannot be drawn."
         return self.document.draw(number, dpi, max_side)
 
     def thumbnail(self,
         number: int,    # in the whole document, from 1
         side: int = 192 # longest side in pixels
     ) -> Image:         # RGB
-        "A small image of a page; raises `PageError` as `page`."
+        "Draw a page small; raises `PageError` as `page`."
         return self.page(number, max_side=side)
 
     def info(self,
@@ -962,29 +949,6 @@ class Pages(Sequence['Image']):
         "The open page of a PDF, under `pdfium_lock`, closed at the end; raises `PageError` where it is no PDF's."
         return self.document.leaf(number)
 
-# %% ../nbs/core/00_pages.ipynb #3f4c38ff
-MAX_HEADINGS = 10_000   # of one file
-
-def _contents(file: _File) -> list[Heading]:
-    "A PDF's own table of contents, with page numbers of the file; [] where there is none or it is broken"
-    if file.kind != 'PDF': return []
-    try: return [Heading(*entry) for entry in _job(_entries, file, where=_name(file.name))]
-    except PageError:
-        file.check()
-        return []
-
-def _entries(said: Any) -> list[Heading]:
-    "The entries of a PDF's table of contents"
-    with _pdf(_as_file(said)) as doc:
-        try: return [h for b in islice(doc.get_toc(), MAX_HEADINGS) if (h := _heading(b))]
-        except Exception: return []
-
-def _heading(bookmark) -> Optional[Heading]:
-    "An entry that has a title and leads to a page"
-    dest, title = bookmark.get_dest(), _name(' '.join(bookmark.get_title().split()))[:500]
-    at = dest.get_index() if dest else None
-    return Heading(title, bookmark.level, at + 1) if title and at is not None else None
-
 # %% ../nbs/core/00_pages.ipynb #e9232dfa
 def load_pages(
     source,                          # path of a PDF or image, folder, PIL image, array, or a list of any of these
@@ -995,19 +959,42 @@ def load_pages(
     max_pixels: int = MAX_PIXELS,    # refuse larger pages before they are decoded
     max_pages: int = MAX_PAGES       # refuse longer documents
 ) -> Pages:                          # RGB images, with `.info['source']` and `.info['page']`, drawn when looked at
-    "The pages of a document as images; raises `PageError` for whatever cannot be read."
-    _sensible(dpi, max_side)
-    sources = _files(source)
+    "Open a document as images of its pages; raises `PageError` for whatever cannot be read."
+    _check_settings(dpi, max_side)
+    sources = _list_files(source)
     if pages is None: _check_number(len(sources), sources, max_pages)
-    places = _all_places(sources, password)
+    places = _list_all_places(sources, password)
     wanted = parse_pages(pages, len(places))
     _check_number(len(wanted), sources, max_pages)
     return Pages(_Document([_check_page(places[p - 1], max_pixels) for p in wanted], dpi, max_side, max_pixels))
 
 def _check_number(n: int, sources: list, max_pages: int):
     "Raise `PageError` for a document of too many pages."
-    if n > max_pages: raise PageError(f'{_name(sources[0])}: {n} pages are more than the {max_pages} allowed; '
+    if n > max_pages: raise PageError(f'{_clean_name(sources[0])}: {n} pages are more than the {max_pages} allowed; '
                                       f'choose some, such as pages 1-{max_pages}')
+
+# %% ../nbs/core/00_pages.ipynb #3f4c38ff
+MAX_HEADINGS = 10_000   # of one file
+
+def _read_contents(file: _File) -> list[Heading]:
+    "Read a PDF's own table of contents, with page numbers of the file; [] where there is none or it is broken"
+    if file.kind != 'PDF': return []
+    try: return [Heading(*entry) for entry in _run_job(_read_entries, file, where=_clean_name(file.name))]
+    except PageError:
+        file.check()
+        return []
+
+def _read_entries(said: Any) -> list[Heading]:
+    "Read the entries of a PDF's table of contents, as a job"
+    with _use_pdf(_to_file(said)) as doc:
+        try: return [h for b in islice(doc.get_toc(), MAX_HEADINGS) if (h := _make_heading(b))]
+        except Exception: return []
+
+def _make_heading(bookmark) -> Optional[Heading]:
+    "Make a heading of an entry that has a title and leads to a page"
+    dest, title = bookmark.get_dest(), _clean_name(' '.join(bookmark.get_title().split()))[:500]
+    at = dest.get_index() if dest else None
+    return Heading(title, bookmark.level, at + 1) if title and at is not None else None
 
 # %% ../nbs/core/00_pages.ipynb #0d65072f
 class ShownPages(list):
@@ -1027,20 +1014,20 @@ class ShownPages(list):
 def page_numbers(
     images: Sequence[Any] # pages, or the pages that are shown
 ) -> list[int]:           # from 1
-    "The number under which each image is spoken of: the document's where `images` are `ShownPages`, else 1, 2, 3 ..."
+    "List the numbers that images go by: the document's where `images` are `ShownPages`, else 1, 2, 3 ..."
     return list(images.numbers) if isinstance(images, ShownPages) else list(range(1, len(images) + 1))
 
 # %% ../nbs/core/00_pages.ipynb #7a9ae225
 def page_names(
     known: Iterable[tuple[Any, Optional[int]]] # of each page in order: its file, and its page in the file
 ) -> list[str]:                                # such as 'page 3', or 'page 3 (report.pdf, page 90)'
-    "What pages are called, by file and page in it too where the place in the document does not say them."
+    "Name pages, by file and page in it too where the place in the document does not say them."
     places = [(str(file or '').replace('\\', '/').rsplit('/', 1)[-1], page) for file, page in known]
     several = len({file for file, _ in places}) > 1
-    return [_page_name(n, _name(file)[:60], page, several) for n, (file, page) in enumerate(places, 1)]
+    return [_write_page_name(n, _clean_name(file)[:60], page, several) for n, (file, page) in enumerate(places, 1)]
 
-def _page_name(number: int, file: str, page: Optional[int], several: bool) -> str:
-    "A page by its number, and by its file where that says more"
+def _write_page_name(number: int, file: str, page: Optional[int], several: bool) -> str:
+    "Name a page by its number, and by its file where that says more"
     if file in ('', 'image') or not several and page in (None, number): return f'page {number}'
     return f'page {number} ({file}' + (f', page {page})' if page else ')')
 
@@ -1048,7 +1035,7 @@ def _page_name(number: int, file: str, page: Optional[int], several: bool) -> st
 def document_of(
     images: Sequence[Any] # pages, or the pages that are shown
 ) -> Sequence[Any]:       # all pages of the document, None for one that is not at hand
-    "The document that pages belong to: `images` themselves unless they are `ShownPages`."
+    "Find the document that pages belong to: `images` themselves unless they are `ShownPages`."
     if not isinstance(images, ShownPages): return images
     if images.document is not None: return images.document
     pages = next((page.document for im in images if (page := page_of(im))), None)
@@ -1060,10 +1047,9 @@ def handle_of(
     images: Sequence[Any], # `Pages` or other images
     i: int                 # place in them, from 0
 ) -> Optional[Page]:       # None where it is unknown
-    "The handle of one of `images`; where they are `Pages`, nothing is drawn for it."
+    "Find the handle of one of `images`; where they are `Pages`, nothing is drawn for it."
     return images.info(images.numbers[i]) if isinstance(images, Pages) else page_of(images[i])
 
-# %% ../nbs/core/00_pages.ipynb #511dc315
 def same_pages(
     one: Sequence[Any],  # pages
     other: Sequence[Any] # pages
@@ -1079,20 +1065,20 @@ def same_pages(
 def page_sizes(
     images: Sequence[Any] # `Pages`, another sequence that has `sizes`, or images and paths of images
 ) -> list[Optional[tuple[int, int]]]: # width and height in pixels; None where it cannot be known
-    "The size of each image, without drawing or decoding one."
+    "Read the size of each image, without drawing or decoding one."
     sizes = getattr(images, 'sizes', None)
-    return [_size_of(im) for im in images] if sizes is None else list(sizes)
+    return [_measure(im) for im in images] if sizes is None else list(sizes)
 
-def _size_of(image: Any) -> Optional[tuple[int, int]]:
+def _measure(image: Any) -> Optional[tuple[int, int]]:
     image = as_picture(image)
     if size := getattr(image, 'size', None): return size[0], size[1]
     try:
-        w, h = _job(_upright, image if isinstance(image, bytes) else Path(image).absolute(), where='image')
+        w, h = _run_job(_measure_upright, image if isinstance(image, bytes) else Path(image).absolute(), where='image')
         return w, h
     except Exception: return None
 
-def _upright(source: Any) -> tuple[int, int]:
-    "Width and height of a picture, turned upright: of a file, or of its bytes"
+def _measure_upright(source: Any) -> tuple[int, int]:
+    "Read width and height of a picture, turned upright, of a file or its bytes, as a job"
     from PIL import Image
     with Image.open(source if isinstance(source, (str, Path)) else io.BytesIO(source)) as im:
-        return _upright_size(im, im.format or '')
+        return _read_upright_size(im, im.format or '')

@@ -34,7 +34,7 @@ def preference(
     first: str,   # a word; compared without case
     second: str   # the other
 ) -> float:       # 0-1; .5 where the reply says neither
-    "How probable the first of two words is, beside the second."
+    "Read how probable the first of two words is, beside the second."
     def is_word(token: str, word: str) -> bool: return token.strip(' \n."*:').casefold() == word.casefold()
     for token in reply.logprobs[:1]:
         found = [sum(math.exp(p) for t, p in token['top'].items() if is_word(t, w)) for w in (first, second)]
@@ -63,7 +63,7 @@ def one_page(
     images: Sequence[Any], # pages that are shown
     number: int            # one of them, from 1
 ) -> InView:
-    "One page under its number in the document."
+    "Take one page under its number in the document."
     return InView([images[page_numbers(images).index(number)]], [number], document_of(images))
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb00b
@@ -86,12 +86,12 @@ class PageRanker(Agent):
 
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
-        "Pages and the question."
+        "Make the request of pages and the question."
         return page_request(images, question, None, RANK_PROMPT, settings=merged(self.gen_defaults, gen_kwargs))
 
     def act(self, images: list[Any], question: str, board: Board,
             gen_kwargs: Optional[dict[str, Any]] = None) -> Action:
-        "A note on the likeliest page, with the order of the others."
+        "Note the likeliest page, with the order of the others."
         likely = dict.fromkeys(page_numbers(images), 1.)
         if self.rank:
             for n in likely:
@@ -113,13 +113,13 @@ class PageReader(Agent):
 
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
-        "The next page and the question, whatever stands on the Board."
+        "Make the request of the next page and the question, whatever stands on the Board."
         return page_request(one_page(images, self.reading.order[0]), question, None, DIRECT_PROMPT, task='answer',
                             settings=merged(self.gen_defaults, gen_kwargs))
 
     def act(self, images: list[Any], question: str, board: Board,
             gen_kwargs: Optional[dict[str, Any]] = None) -> Action:
-        "The answer of the next page, quoted from it, or a note that it has none."
+        "Answer from the next page, quoted from it, or note that it has none."
         reply = usable(ask(self.qwen_client, self.request(images, question, board, gen_kwargs)))
         number = self.reading.order.pop(0)
         self.reads = [number]
@@ -133,14 +133,14 @@ class PageReader(Agent):
         elif self.prove and not self.checker.check(answer, number):
             told = f'{one_line(answer, 80)!r} was read, but it is not printed on page {number}.'
             return Action(action='INSPECT', content=told, tags=[], view=here)
-        quote = one_line(self._line_of(place) if place else answer, 200)
+        quote = one_line(self._find_line(place) if place else answer, 200)
         sure = .5 if said['confidence'] is None else said['confidence']
         self.reading.found.append(Candidate(answer, number, quote, sure, len(board) + 1, reply.text))
         return Action(action='HYPOTHESIZE', content=quote, answer=answer, supporting_cells=[], confidence=sure,
                       tags=[], view=here)
 
-    def _line_of(self, place: Location) -> str:
-        "The line of the page that holds what stands at a place, or that alone where it runs over several lines"
+    def _find_line(self, place: Location) -> str:
+        "Find the line of the page that holds a place; its text alone where it runs over several lines"
         printed = self.checker.page(place.page)
         lines = [l for l in printed.lines if letters_of(place.text) in letters_of(l.text)] if printed else []
         return min(lines, key=lambda l: abs(l.bbox[1] - place.bbox[1])).text if lines else place.text
@@ -161,14 +161,14 @@ class PairChecker(Agent):
 
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
-        "Whether the last answer is right, with its page."
+        "Ask whether the last answer is right, with its page."
         last = self.reading.found[-1]
         return page_request(one_page(images, last.page), question, None, DIRECT_PROMPT, task='answer',
                             turns=(Turn('assistant', last.reply), Turn('user', CHECK_PROMPT)),
                             settings=merged(self.gen_defaults, gen_kwargs, dict(max_new_tokens=CHECK_TOKENS)))
 
-    def _prefers(self, new: Candidate, old: Candidate, question: str, gen: Optional[dict[str, Any]]) -> float:
-        "How much the new of two candidates is preferred, 0-1: the mean of both orders"
+    def _compare(self, new: Candidate, old: Candidate, question: str, gen: Optional[dict[str, Any]]) -> float:
+        "Read how much the new of two candidates is preferred, 0-1: the mean of both orders"
         def first(a: Candidate, b: Candidate) -> float:
             asked = page_request([], question, None, PAIR_PROMPT.format(a=a, b=b),
                                  settings=merged(self.gen_defaults, gen))
@@ -179,7 +179,7 @@ class PairChecker(Agent):
             gen_kwargs: Optional[dict[str, Any]] = None) -> Action:
         "Propose the better of the last answer and the best before it, or doubt it."
         new, old = self.reading.found[-1], self.reading.best
-        if old and not same_answer(old.answer, new.answer) and self._prefers(new, old, question, gen_kwargs) < .5:
+        if old and not same_answer(old.answer, new.answer) and self._compare(new, old, question, gen_kwargs) < .5:
             return Action(action='REVISE', target_cell_id=new.cell, answer=old.answer, confidence=old.sure, tags=[],
                           view=cast(View, dict(page=old.page)),
                           content=f'Page {old.page} answers it better: {old.quote}')
@@ -202,13 +202,13 @@ class PageByPageController(CoSeeController):
         self.check = check
 
     def describe(self) -> dict[str, Any]:
-        "The controller's settings and team, JSON-ready."
+        "Describe the controller's settings and team, JSON-ready."
         scanner, reader, checker = cast(Any, self.agents)
         own = dict(rank=scanner.rank, prove=reader.prove, check=self.check, least=checker.least)
         return {**super().describe(), 'page_by_page': own}
 
     def groups(self, step: int, board: Board, hypotheses: Sequence[Hypothesis]) -> Iterator[list[Agent]]:
-        "The agents of a step, one after the other; who has nothing to do has no turn."
+        "Group the agents of a step, one after the other; who has nothing to do has no turn."
         scanner, reader, checker = self.agents
         reading: Reading = cast(Any, reader).reading
         if step == 1: yield [scanner]
@@ -218,7 +218,7 @@ class PageByPageController(CoSeeController):
         if self.check and len(reading.found) > known: yield [checker]
 
     def stop_reason(self, step: int, hypotheses: Sequence[Hypothesis], board: Board) -> Optional[str]:
-        "An answer that holds, the last step, or no page left."
+        "Say why it ends: an answer that holds, the last step, or no page left."
         if not self.check and hypotheses: return 'first answer'
         if found := super().stop_reason(step, hypotheses, board): return found
         return None if cast(Any, self.agents[1]).reading.order else 'all pages read'

@@ -52,14 +52,14 @@ PLAIN_GEN: dict[str, Any] = dict(temperature=0., presence_penalty=0.)   # greedy
 SAMPLE_GEN: dict[str, Any] = dict(temperature=.7, top_p=.95, presence_penalty=0.)   # for votes: samples have to differ
 
 # %% ../nbs/core/03_policies.ipynb #b0d9100a
-def _as_whole(number: float) -> float: return int(number) if number == int(number) else number
+def _drop_zero_fraction(number: float) -> float: return int(number) if number == int(number) else number
 
 def _check_selection(spec: Any) -> Any:
     make_focus(spec)
     return spec
 
 Whole = Annotated[int, Field(ge=1, lt=2**63)]
-Count = Annotated[float, Field(ge=1, lt=2**63, allow_inf_nan=False), AfterValidator(_as_whole)]   # may be broken
+Count = Annotated[float, Field(ge=1, lt=2**63, allow_inf_nan=False), AfterValidator(_drop_zero_fraction)]
 Share = Annotated[float, Field(ge=0, le=1)]
 PageSelection = Annotated[Any, AfterValidator(_check_selection)]   # see `make_focus`
 
@@ -145,8 +145,8 @@ class Vote(Policy):
         return task.outcome(**vote([reading_of(r) for r in replies], self.quorum), stopped=stopped)
 
 # %% ../nbs/core/03_policies.ipynb #b93a7a8a
-def _agent_of_role(client, role: dict[str, Any]) -> Agent:
-    "An agent with a duty of its own; ValueError says what its description lacks"
+def _make_agent(client, role: dict[str, Any]) -> Agent:
+    "Make an agent with a duty of its own; ValueError says what its description lacks"
     if not isinstance(role, dict) or set(role) - {*_ROLE_FIELDS} or len({'duty', 'prompt'} & set(role)) != 1:
         raise ValueError('an agent needs a name and a duty (or a whole prompt), and may name actions: '
                          f'{str(role)[:80]}')
@@ -158,21 +158,21 @@ def _agent_of_role(client, role: dict[str, Any]) -> Agent:
         raise ValueError(f"agent {role['name']!r}: there is no action {str(wrong[0])[:40]!r}; "
                          f"there are {', '.join(Agent.actions)}")
     if 'duty' in role: return Agent(role['name'], role_text(role['duty'], actions), client, actions, duty=role['duty'])
-    return Agent(role['name'], _role_prompt(role['prompt'], actions), client, actions,
+    return Agent(role['name'], _write_role_prompt(role['prompt'], actions), client, actions,
                  duty=role['prompt'].replace('{actions}', '').strip())
 
 _ROLE_FIELDS = 'name', 'duty', 'prompt', 'actions'
 
-def _role_prompt(prompt: str, actions: Sequence[str]) -> str:
-    "A role prompt as somebody wrote it, with how to write actions where it says {actions}, or behind it"
+def _write_role_prompt(prompt: str, actions: Sequence[str]) -> str:
+    "Complete a role prompt as somebody wrote it, with how to write actions where it says {actions}, or behind it"
     told = describe_actions(actions)
     return prompt.replace('{actions}', told) if '{actions}' in prompt else f'{prompt}\n{told}'
 
 Roles = Sequence[Union[str, dict[str, Any]]]   # names of roles, or dicts with name, duty or prompt, and actions
 
 # %% ../nbs/core/03_policies.ipynb #5188aeda
-def _so_many(agents: Roles, n: int) -> list[Union[str, dict[str, Any]]]:
-    "The first `n` agents, beginning again after the last; a described one that comes again gets a number"
+def _repeat_agents(agents: Roles, n: int) -> list[Union[str, dict[str, Any]]]:
+    "Take the first `n` agents, beginning again after the last; a described one that comes again gets a number"
     if n < 1 or not agents: raise ValueError(f'a team needs an agent, not {n if agents else 0}')
     def again(agent: Union[str, dict[str, Any]], k: int) -> Union[str, dict[str, Any]]:
         return agent if isinstance(agent, str) or not k else {**agent, 'name': f"{agent['name']}_{k + 1}"}
@@ -183,16 +183,17 @@ def build_team(
     agents: Roles,                   # in order of their turns
     num_agents: Optional[int] = None # how many of them, beginning again after the last; None: each once
 ) -> list[Agent]:
-    "A team from a configuration; raises ValueError for a role that does not exist or cannot be."
-    if num_agents is not None: agents = _so_many(agents, num_agents)
+    "Make a team from a configuration; raises ValueError for a role that does not exist or cannot be."
+    if num_agents is not None: agents = _repeat_agents(agents, num_agents)
     names = tuple(a for a in agents if isinstance(a, str))
     if len(names) == len(agents): return team(client, names)
-    crew = [team(client, (a,))[0] if isinstance(a, str) else _agent_of_role(client, a) for a in agents]
+    crew = [team(client, (a,))[0] if isinstance(a, str) else _make_agent(client, a) for a in agents]
     twice = [name for name, n in Counter(a.name for a in crew).items() if n > 1]
     if twice: raise ValueError(f'two agents are called {twice[0]!r}; give one another name')
     return crew
 
 def check_roles(roles: Roles) -> Roles:
+    "Check that a configuration makes a team of agents with names of their own; raises ValueError where not."
     names = [a.name for a in build_team(None, roles)]
     if len(set(names)) < len(names): raise ValueError(f'two agents have one name: {names}')
     return roles
@@ -203,11 +204,11 @@ _NOTE = 'x' * 400   # stands for what a turn adds to the Board's text
 def instruction_of(
     agent: Agent # of a team
 ) -> Instruction:
-    "What an agent is told in its turn."
+    "Make what an agent is told in its turn."
     return Instruction('act', agent.role_prompt, agent.brief, actions=tuple(agent.actions))
 
-def _prompts(agents: list[Agent]) -> list[tuple[Prompt, int]]:
-    "Instructions and longest replies of one step, with room for the notes that it writes"
+def _list_prompts(agents: list[Agent]) -> list[tuple[Prompt, int]]:
+    "List instructions and longest replies of one step, with room for the notes that it writes"
     def longest(agent: Agent) -> int: return int(agent.gen_defaults.get('max_new_tokens', 64))
     return [(instruction_of(a).longer(_NOTE * i), longest(a)) for i, a in enumerate(agents, 1)]
 
@@ -215,10 +216,10 @@ def within_budget(
     task: Task,         # pays; its pages become smaller if need be
     agents: list[Agent] # the team
 ) -> list[Agent]:       # some of them, or all where not even one is covered
-    "As many of the agents as the budget carries through a step."
+    "Choose as many of the agents as the budget carries through a step."
     answering = [a for a in agents if 'HYPOTHESIZE' in a.actions]
     for least, some in product((.5, 0.), (agents, answering, answering[-1:])):
-        if not some or not task.fit(_prompts(some), least): continue
+        if not some or not task.fit(_list_prompts(some), least): continue
         for agent in some: agent.qwen_client = task.client   # it may have been given less page text
         return some
     return agents
@@ -296,37 +297,42 @@ class MethodEntry(Entry):
         target = self.load()
         return cast('type[Policy]', target) if inspect.isclass(target) else policy_of(target)
 
-def _team_of(help: str, **settings) -> MethodEntry:
-    "A team with a Board, with settings of its own"
+def _describe_team(help: str, **settings) -> MethodEntry:
+    "Describe a team with a Board, with settings of its own"
     return MethodEntry('cosee.policies:Team', help, settings, dial='max_steps')
 
-def _cascade_of(help: str, *accept: str, **settings) -> MethodEntry:
-    "One call, and what its answer has to meet"
+def _describe_cascade(help: str, *accept: str, **settings) -> MethodEntry:
+    "Describe one call, and what its answer has to meet"
     return MethodEntry('cosee.cascade:Cascade', help, dict(accept=accept, **settings))
 
-# %% ../nbs/core/03_policies.ipynb #f6fe107f
 METHODS: Registry[MethodEntry] = Registry('method', dict(
     direct=MethodEntry('cosee.policies:Single', 'one call, the answer alone'),
     cot=MethodEntry('cosee.policies:Single', 'one call that reasons before it answers', dict(reasons=True)),
     self_consistency=MethodEntry('cosee.policies:Vote', 'a vote of several samples', dial='num_samples'),
     chat=MethodEntry('cosee.chat:Chat', 'a conversation without a Board', dial='max_turns'),
-    require_evidence=_cascade_of('one call, and no answer where no page says so', 'require_evidence'),
-    min_confidence=_cascade_of('one call, and no answer where no page says so or the model is unsure',
-                               'require_evidence', 'min_confidence', min_confidence=.65),
-    self_check=_cascade_of('one call that is asked about its answer, and no answer where it may be missing',
-                           'self_check', min_confidence=.2),
-    rules_first=_cascade_of('the rule-based reader, and one call where it is unsure; no answer where both are',
-                            'rules_first', min_confidence=.2),
-    rules_first_self_check=_cascade_of('the rule-based reader, one call, and one about its answer; no answer where '
-                                       'all are unsure', 'rules_first', 'self_check', min_confidence=.1),
-    escalate=_cascade_of('one call, and a team where no page says so or the model is unsure', 'require_evidence',
-                         'min_confidence', min_confidence=.5, otherwise='team'),
-    cosee=_team_of('a team with a Board'),
-    cosee_base=_team_of('three roles, two steps', agents=tuple(ROLES), max_steps=2),
-    cosee_light=_team_of('two roles, two steps', agents=('scanner', 'detail_reader'), max_steps=2),
-    cosee_expanded=_team_of('three roles, three steps', agents=tuple(ROLES), max_steps=3),
-    single_board=_team_of('one role and its Board', agents=('detail_reader',), max_steps=3, agreement=1,
-                          stop_confidence=.9),
+    require_evidence=_describe_cascade(
+        'one call, and no answer where no page says so', 'require_evidence'),
+    min_confidence=_describe_cascade(
+        'one call, and no answer where no page says so or the model is unsure',
+        'require_evidence', 'min_confidence', min_confidence=.65),
+    self_check=_describe_cascade(
+        'one call that is asked about its answer, and no answer where it may be missing',
+        'self_check', min_confidence=.2),
+    rules_first=_describe_cascade(
+        'the rule-based reader, and one call where it is unsure; no answer where both are',
+        'rules_first', min_confidence=.2),
+    rules_first_self_check=_describe_cascade(
+        'the rule-based reader, one call, and one about its answer; no answer where all are unsure',
+        'rules_first', 'self_check', min_confidence=.1),
+    escalate=_describe_cascade(
+        'one call, and a team where no page says so or the model is unsure',
+        'require_evidence', 'min_confidence', min_confidence=.5, otherwise='team'),
+    cosee=_describe_team('a team with a Board'),
+    cosee_base=_describe_team('three roles, two steps', agents=tuple(ROLES), max_steps=2),
+    cosee_light=_describe_team('two roles, two steps', agents=('scanner', 'detail_reader'), max_steps=2),
+    cosee_expanded=_describe_team('three roles, three steps', agents=tuple(ROLES), max_steps=3),
+    single_board=_describe_team('one role and its Board', agents=('detail_reader',), max_steps=3, agreement=1,
+                                stop_confidence=.9),
     cosee_tools=MethodEntry('cosee.tools.agent:ToolTeam', 'a team that may look closer', dial='max_steps'),
     cosee_pages=MethodEntry('cosee.pagewise:PageByPage', 'a team of which each reads one page', dial='max_steps'),
     cosee_plan=MethodEntry('cosee.planner.document_plan:PlannedTeam', 'a plan, and a team that follows it',
@@ -359,7 +365,7 @@ def policy_of(
 def method_settings(
     type: str # name in `METHODS`
 ) -> dict[str, Any]: # setting -> default
-    "The settings of a method; raises `UnknownName`, a ValueError, for an unknown type."
+    "List the settings of a method; raises `UnknownName`, a ValueError, for an unknown type."
     entry = METHODS.find(type)
     return {**{name: field.default for name, field in entry.kind.model_fields.items()}, **entry.settings}
 
@@ -371,7 +377,7 @@ class SettingError(ValueError):
         self.setting = setting
 
 def _make_policy(type: str, settings: Mapping[str, Any]) -> Policy:
-    "A policy with settings over its own; `SettingError` for one that cannot be"
+    "Make a policy with settings over its own; `SettingError` for one that cannot be"
     entry = METHODS.find(type)
     try: return entry.kind(**{**entry.settings, **settings})
     except ValidationError as e: first = e.errors(include_url=False)[0]
@@ -406,7 +412,7 @@ class Method:
     def changed(self,
         **settings # over its own
     ) -> Method:   # another one of the same name
-        "The method with other settings; raises ValueError where one cannot be."
+        "Make the method with other settings; raises ValueError where one cannot be."
         return Method(self.type, self.name, self.budget, **{**self.own, **settings})
 
     def run(self,
@@ -423,7 +429,7 @@ class Method:
 def make_method(
     entry: Union[Method, str, Mapping[str, Any]] # a method, a type, or type, name, settings and budget
 ) -> Method:
-    "A method from an entry of a configuration; raises ValueError where it describes none."
+    "Make a method from an entry of a configuration; raises ValueError where it describes none."
     if isinstance(entry, Method): return entry
     if isinstance(entry, str): return Method(entry)
     if not isinstance(entry, Mapping):

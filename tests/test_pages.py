@@ -267,7 +267,7 @@ def test_a_limit_that_is_checked_before_any_work(tmp_path, monkeypatch):
     fails(long, "5001 pages are more than the 5000 allowed")
     assert load_pages(long, pages="5001")[0].info["page"] == 5001 and drawn == [5001]
     opened = []
-    monkeypatch.setattr("cosee.pages._kind", opened.append)
+    monkeypatch.setattr("cosee.pages._detect_kind", opened.append)
     fails([f"{i}.png" for i in range(5001)], "0.png: 5001 pages are more")
     assert not opened
 
