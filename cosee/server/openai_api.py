@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sse_starlette import EventSourceResponse, ServerSentEvent
-from .http import CurrentCaller, Service, failed
+from .http import CurrentCaller, Service, error_response
 from .answering import EpisodeInfo, Settings, first_fault, method_names
 from .episodes import EpisodeService
 from .documents import Caller, Document, RequestError, Upload
@@ -254,7 +254,7 @@ async def chat_completions(request: Request, service: Service,
         await _wait_with(request, job)
         info = service.episode(caller, job.id)
         wrong = _failure(info)
-        return failed(*wrong) if wrong else JSONResponse(completion(asked, job, info))
+        return error_response(*wrong) if wrong else JSONResponse(completion(asked, job, info))
     finally: _leave(service, caller, job, asked)
 
 # %% ../../nbs/server/09_openai_api.ipynb #2bce8526
