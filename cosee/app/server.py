@@ -58,7 +58,7 @@ POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'sel
 
 # %% ../../nbs/app/02_server.ipynb #285f9cd7
 def _list_proposals(trace: Any) -> list[Any]:
-    "What was proposed in an episode; [] where its trace does not lead anywhere"
+    "List what was proposed in an episode; [] where its trace does not lead anywhere."
     try: return proposals_of(replay(trace)) if trace.get('events') else []
     except (KeyError, TypeError, ValueError): return []
 
@@ -73,17 +73,16 @@ def episode_of(
     return {**said, **shown, 'answer': NOT_ANSWERABLE if said['answer'] is None else said['answer']}
 
 def _describe_failure(record: Record) -> str:
-    "What stands in the place of an answer that there is not"
+    "Say what stands in the place of an answer that there is not."
     why = one_line(record['error'] or 'it failed', 300)
     return f'No answer: {why.removeprefix("stopped: ")}'
 
-# %% ../../nbs/app/02_server.ipynb #6b3d573a
 def _find_episode(
     service: EpisodeService,
     caller: Caller,
     id: str      # of the episode
 ) -> EpisodeLike:
-    "An episode, finished or running; raises `RequestError` where there is none."
+    "Find an episode, finished or running; raises `RequestError` where there is none."
     job = service.job(caller, id)
     live = job.live if job is not None else None
     return episode_of(service.record(caller, id)) if live is None else live.episode()
@@ -102,7 +101,7 @@ def episode_section(
 
 # %% ../../nbs/app/02_server.ipynb #99b5223e
 def _write_on_board(record: Record, notes: Sequence[Note]) -> Record:
-    "The record of an episode with notes on its Board; `RequestError` where they do not fit"
+    "Write notes on the Board of a record; raises `RequestError` where they do not fit."
     trace: Any = record.get('trace') or {}
     if not trace.get('events'): raise RequestError('notes: only an episode of a team has a Board to write on')
     for note in notes:
@@ -139,23 +138,43 @@ def episode_to_json(service: EpisodeService, caller: Caller, id: str) -> str:
     said = dict(episode=service.episode(caller, id), record=service.record(caller, id))
     return json.dumps(said, ensure_ascii=False, indent=1)
 
-# %% ../../nbs/app/02_server.ipynb #b5cc9d0c
+# %% ../../nbs/app/02_server.ipynb #0c0c65c5
 MOST_PACKED = 500_000_000   # bytes of all documents of a data set
 IN_MEMORY = 8_000_000       # bytes of it that are not written to the disk
 _MARKS = {b'%PDF-': '.pdf', b'\x89PNG': '.png', b'\xff\xd8': '.jpg', b'RIFF': '.webp', b'II*': '.tif', b'MM': '.tif'}
 
-def _write_question_line(info: EpisodeInfo, file: str) -> dict[str, Any]:
-    "A line of the data set"
+def _make_line(info: EpisodeInfo, file: str) -> dict[str, Any]:
+    "Make a line of the data set."
     return dict(id=info['id'], file=file, question=info['question'], answer=[info['answer'] or NOT_ANSWERABLE],
                 **(dict(page=info['page']) if info['page'] else {}))
 
 def _choose_file_name(document: Document) -> str:
-    "A name that no other document has, with the ending that says what it is"
+    "Choose a name that no other document has, with the ending that says what it is."
     ending = document.files[0].suffix.lower()
     with document.files[0].open('rb') as f: start = f.read(8)
     return document.id + (ending or next((e for mark, e in _MARKS.items() if start.startswith(mark)), ''))
 
-# %% ../../nbs/app/02_server.ipynb #350b1ef2
+def _write_zip(service: EpisodeService, caller: Caller, right: Sequence[EpisodeInfo], out: IO[bytes]):
+    "Write questions and their documents as a zip."
+    lines, packed = list[str](), dict[str, str]()
+    with zipfile.ZipFile(out, 'w', zipfile.ZIP_DEFLATED) as zipped:
+        for info in right:
+            name = packed.get(info['document']) or _pack_document(service, caller, zipped, info['document'])
+            packed[info['document']] = name
+            if name: lines.append(json.dumps(_make_line(info, name), ensure_ascii=False))
+        zipped.writestr('questions.jsonl', '\n'.join(lines) + '\n')
+
+def _pack_document(service: EpisodeService, caller: Caller, zipped: zipfile.ZipFile, id: str) -> str:
+    "Put a document into the data set; return its name there, '' where it is gone or a folder of pictures."
+    try: document = service.library.get(caller, id)
+    except RequestError: return ''
+    if len(document.files) > 1 or not document.files[0].is_file(): return ''
+    if sum(i.file_size for i in zipped.infolist()) + document.files[0].stat().st_size > MOST_PACKED:
+        raise RequestError(f'the documents have more than {MOST_PACKED:,} bytes together; mark fewer answers', 413)
+    name = _choose_file_name(document)
+    zipped.write(document.files[0], name)
+    return name
+
 def data_set(
     service: EpisodeService,
     caller: Caller,
@@ -171,34 +190,12 @@ def data_set(
         stack.pop_all()   # who gets it closes it
     return out
 
-# %% ../../nbs/app/02_server.ipynb #0c0c65c5
-def _write_zip(service: EpisodeService, caller: Caller, right: Sequence[EpisodeInfo], out: IO[bytes]):
-    "Questions and their documents as a zip"
-    lines, packed = list[str](), dict[str, str]()
-    with zipfile.ZipFile(out, 'w', zipfile.ZIP_DEFLATED) as zipped:
-        for info in right:
-            name = packed.get(info['document']) or _pack_document(service, caller, zipped, info['document'])
-            packed[info['document']] = name
-            if name: lines.append(json.dumps(_write_question_line(info, name), ensure_ascii=False))
-        zipped.writestr('questions.jsonl', '\n'.join(lines) + '\n')
-
-def _pack_document(service: EpisodeService, caller: Caller, zipped: zipfile.ZipFile, id: str) -> str:
-    "Put a document into the data set; its name there, '' where it is gone or a folder of pictures"
-    try: document = service.library.get(caller, id)
-    except RequestError: return ''
-    if len(document.files) > 1 or not document.files[0].is_file(): return ''
-    if sum(i.file_size for i in zipped.infolist()) + document.files[0].stat().st_size > MOST_PACKED:
-        raise RequestError(f'the documents have more than {MOST_PACKED:,} bytes together; mark fewer answers', 413)
-    name = _choose_file_name(document)
-    zipped.write(document.files[0], name)
-    return name
-
 # %% ../../nbs/app/02_server.ipynb #9edd94d5
 page = APIRouter(include_in_schema=False)
 _POLICY = {'content-security-policy': POLICY, 'cache-control': 'no-cache'}
 
 @page.get('/')
-def _app_page(request: Request, caller: CurrentCaller, token: str = '') -> HTMLResponse:
+def _send_page(request: Request, caller: CurrentCaller, token: str = '') -> HTMLResponse:
     "The page itself, or how to get in."
     tokens: Tokens = request.app.state.tokens
     holder = tokens.holder(token) if token else None
@@ -208,7 +205,7 @@ def _app_page(request: Request, caller: CurrentCaller, token: str = '') -> HTMLR
     return HTMLResponse(asset(PAGE), headers={**_POLICY, **cookie})
 
 @page.get('/files/{name:path}')
-def _file(name: str, request: Request) -> Response:
+def _send_asset(name: str, request: Request) -> Response:
     "A style sheet, a script, or the icon."
     if name not in SERVED: raise RequestError('there is no such file', 404)
     text, kind, mark = served_file(name)
@@ -250,7 +247,7 @@ def offered_methods() -> list[OfferedMethod]:
     return [OfferedMethod(name=name, about=about) for name, about in named.items()]
 
 @page.get('/api/start')
-def _start(service: Service, caller: CurrentCaller) -> Start:
+def _describe_start(service: Service, caller: CurrentCaller) -> Start:
     "What is offered, and what is open."
     documents = [DocumentForm(**d.info()) for d in service.library.seen_by(caller)]
     clients = service.clients
@@ -269,7 +266,7 @@ class Opened(BaseModel):
     sizes: list[tuple[int, int]]   # of its pages in pixels
 
 @page.get('/api/documents/{id}/sizes')
-def _document_sizes(id: str, service: Service, caller: CurrentCaller) -> Opened:
+def _list_sizes(id: str, service: Service, caller: CurrentCaller) -> Opened:
     "A document with the sizes of its pages."
     found = service.library.get(caller, id)
     sizes = [(round(w), round(h)) for w, h in found.pages.sizes]
@@ -277,7 +274,7 @@ def _document_sizes(id: str, service: Service, caller: CurrentCaller) -> Opened:
 
 # %% ../../nbs/app/02_server.ipynb #f277fc82
 @page.get('/api/episodes/{id}/section')
-def _episode_section(id: str, service: Service, caller: CurrentCaller, prefix: str = 'q1') -> HTMLResponse:
+def _send_section(id: str, service: Service, caller: CurrentCaller, prefix: str = 'q1') -> HTMLResponse:
     "The section of an episode, however far it is."
     return HTMLResponse(episode_section(service, caller, id, 'q2' if prefix == 'q2' else 'q1'))
 
@@ -297,13 +294,13 @@ _FORMS: dict[str, tuple[str, Callable[[EpisodeService, Caller, str], str]]] = {
     'md': ('text/markdown', episode_to_markdown), 'json': ('application/json', episode_to_json)}
 
 def _send_file(data: str | bytes, kind: str, name: str) -> Response:
-    "A file that is saved, and never shown in place of the page"
-    return Response(data, media_type=kind, headers=_save_header(name))
+    "Send a file that is saved, and never shown in place of the page."
+    return Response(data, media_type=kind, headers=_make_save_header(name))
 
-def _save_header(name: str) -> dict[str, str]: return {'content-disposition': f'attachment; filename="{name}"'}
+def _make_save_header(name: str) -> dict[str, str]: return {'content-disposition': f'attachment; filename="{name}"'}
 
 @page.get('/api/episodes/{id}/export.{form}')
-def _export(id: str, form: str, service: Service, caller: CurrentCaller) -> Response:
+def _export_episode(id: str, form: str, service: Service, caller: CurrentCaller) -> Response:
     "An episode as a file."
     if form not in _FORMS:
         raise RequestError(f"there is no form {one_line(form, 20)!r}; choose from {', '.join(_FORMS)}", 404)
@@ -313,11 +310,11 @@ def _export(id: str, form: str, service: Service, caller: CurrentCaller) -> Resp
 @page.get('/api/questions.zip')
 def _export_marked(service: Service, caller: CurrentCaller) -> StreamingResponse:
     "What was marked as right, as a data set."
-    return StreamingResponse(_read_in_parts(data_set(service, caller)), headers=_save_header('questions.zip'),
+    return StreamingResponse(_read_in_parts(data_set(service, caller)), headers=_make_save_header('questions.zip'),
                              media_type='application/zip')
 
 def _read_in_parts(file: IO[bytes]) -> Iterator[bytes]:
-    "A file in parts; it is closed behind the last"
+    "Read a file in parts; it is closed behind the last."
     with file:
         while part := file.read(1 << 16): yield part
 

@@ -38,21 +38,21 @@ __all__ = ['SCREEN_SPLITS', 'SCREEN_GEN', 'ScreenReader', 'ReadStep', 'Predictio
            'run_screens', 'write_board_records']
 
 # %% ../../nbs/screen/06_agent.ipynb #14081d61
-def _plain_words(text: str) -> str: return re.sub(r'\W+', ' ', text).strip().lower()
+def _normalize(text: str) -> str: return re.sub(r'\W+', ' ', text).strip().lower()
 
-def _likeness(words: str, line: str) -> float:
-    "Rate how much `line` is like `words`, or holds them: 0-100"
+def _rate_likeness(words: str, line: str) -> float:
+    "Rate how much `line` is like `words`, or holds them: 0-100."
     from rapidfuzz import fuzz
-    holds = .9 * fuzz.partial_ratio(_plain_words(words), _plain_words(line)) if len(line) >= len(words) else 0.
-    return max(fuzz.ratio(_plain_words(words), _plain_words(line)), holds)
+    holds = .9 * fuzz.partial_ratio(_normalize(words), _normalize(line)) if len(line) >= len(words) else 0.
+    return max(fuzz.ratio(_normalize(words), _normalize(line)), holds)
 
 def _find_print(
     lines: list['TextLine'], # see `TextExtractor`
     words: str                # what to look for
 ) -> Optional[Point]:         # its middle in thousandths; None if nothing is alike
-    "Where `words` stand on a screen"
-    best = max(lines, key=lambda line: _likeness(words, line['text']), default=None)
-    if best is None or _likeness(words, best['text']) < 60: return None
+    "Find where `words` stand on a screen."
+    best = max(lines, key=lambda line: _rate_likeness(words, line['text']), default=None)
+    if best is None or _rate_likeness(words, best['text']) < 60: return None
     x0, y0, x1, y1 = best['bbox']
     x, y = thousandths(((x0 + x1) / 2, (y0 + y1) / 2))
     return x, y
@@ -72,7 +72,6 @@ def _scroll(text: str, lines: list['TextLine']) -> ToolCall:
     back, across = re.search(r'\b(up|left|previous|before)\b', text), re.search(r'\b(left|right)\b', text)
     return (ToolCall.hscroll if across else ToolCall.scroll)((500, 500), -300 if back else 300)
 
-# %% ../../nbs/screen/06_agent.ipynb #aa0fd3b2
 def _wait_or_end(text: str, lines: list['TextLine']) -> ToolCall:
     shown = ' '.join(line['text'].lower() for line in lines)
     if re.search(r'\b(error|failed)\b', shown): return ToolCall.terminate('failure')
@@ -85,7 +84,6 @@ def _drag(text: str, lines: list['TextLine']) -> ToolCall:
 
 def _type(text: str, lines: list['TextLine']) -> ToolCall: return ToolCall.type_text((_find_quotes(text) or [''])[0])
 
-# %% ../../nbs/screen/06_agent.ipynb #e965a0a4
 _CLICKS = {'right-click|context menu': 'right_click', 'middle': 'middle_click', 'double': 'double_click',
            'triple': 'triple_click'}
 
@@ -116,9 +114,9 @@ class ScreenReader(VLMClient):
         return self._ocr
 
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
-        return [attempt(self._step, r) for r in requests]
+        return [attempt(self._take_step, r) for r in requests]
 
-    def _step(self, request: Request) -> Reply:
+    def _take_step(self, request: Request) -> Reply:
         images = [p.image for p in request.pages] or message_blocks(request.messages, 'image')
         text = request.question or ' '.join(request_texts(request))
         if not images: raise ValueError('there is no screen to read')
@@ -133,7 +131,7 @@ class ScreenReader(VLMClient):
         "Estimate nothing: no model is asked."
         return NO_TOKENS
 
-# %% ../../nbs/screen/06_agent.ipynb #cca85851
+# %% ../../nbs/screen/06_agent.ipynb #4512c0cc
 class ReadStep(TypedDict):
     "A step as it was read."
     call: Optional[ToolCall] # None if there is none
@@ -145,7 +143,6 @@ class Prediction(ReadStep):
     text: str                # what the model wrote
     usage: Optional[Usage]   # what it cost; None if the call failed
 
-# %% ../../nbs/screen/06_agent.ipynb #4512c0cc
 def read_step(
     text: str # what a model wrote
 ) -> ReadStep:
@@ -177,40 +174,38 @@ def step_text(
     if isinstance(words, str) and not means_none(words) and step_of(words) == ToolCall.answer(words): return words
     return json.dumps(args, ensure_ascii=False)
 
-# %% ../../nbs/screen/06_agent.ipynb #052b813c
+# %% ../../nbs/screen/06_agent.ipynb #854c3563
 SCREEN_SPLITS = ('test', 'train', 'val', 'held_out', 'data')   # parts of a data set
 
-def _target_box(meta: Mapping[str, Any]) -> list[PageBox]:
-    "Where the expected step belongs, as evidence; empty where that is not known"
+def _find_target(meta: Mapping[str, Any]) -> list[PageBox]:
+    "Find where the expected step belongs, as evidence; empty where that is not known."
     try: (x0, y0, x1, y1), (w, h) = meta['target_box'], meta['screen_size']
     except (KeyError, TypeError, ValueError): return []
     try: box = x0 / w, y0 / h, x1 / w, y1 / h
     except (TypeError, ArithmeticError): return []
     return [PageBox(page=1, bbox=box)] if is_box(box) else []
 
-# %% ../../nbs/screen/06_agent.ipynb #854c3563
 def _make_sample(root: Path, item: dict[str, Any], name: str, where: str, prompt: str, call: dict[str, Any],
-            **meta: Any) -> Sample:
+                 **meta: Any) -> Sample:
     known = item['metadata']
-    place = dict(evidence_boxes=boxes) if (boxes := _target_box(known)) else {}
+    place = dict(evidence_boxes=boxes) if (boxes := _find_target(known)) else {}
     return Sample(images=Images([root / name], where), question=prompt, answer=step_text(call),
                   meta={**place, **known, 'expected_action': call, **meta})
 
-def _train_sample(record: Any, where: str, root: Path, system: str) -> Sample:
+def _make_train_sample(record: Any, where: str, root: Path, system: str) -> Sample:
     if faults := record_faults(record, root, steps=False): raise DataError(f'{where}: {faults[0]}')
     asked, said = (turn['value'] for turn in record['conversations'][:2])
     call = reply_calls(said)[0][0].to_dict()
-    return _make_sample(root, record, record['image'], where, asked.removeprefix('<image>\n'), call, id=record['id'],
-                   system_prompt=system)
+    return _make_sample(root, record, record['image'], where, asked.removeprefix('<image>\n'), call,
+                        id=record['id'], system_prompt=system)
 
-def _test_sample(case: Any, where: str, root: Path, system: str) -> Sample:
+def _make_test_sample(case: Any, where: str, root: Path, system: str) -> Sample:
     if faults := case_faults(case, root, steps=False): raise DataError(f'{where}: {faults[0]}')
     more = dict(id=case['test_id'], tolerance=case['tolerance'], system_prompt=system)
     return _make_sample(root, case, case['screenshot'], where, case['prompt'], case['expected_action'], **more)
 
-# %% ../../nbs/screen/06_agent.ipynb #ececb452
-def _system_text(root: Path) -> str:
-    "Read the system prompt that a data set was made with"
+def _read_system_prompt(root: Path) -> str:
+    "Read the system prompt that a data set was made with."
     try: said = json.loads((root / 'config.json').read_bytes())
     except (OSError, ValueError, RecursionError): said = {}
     text = said.get('system_prompt_text') if isinstance(said, dict) else None
@@ -224,11 +219,11 @@ def screen_layout(
     "Say how a split of a data set of screens is read; raises DataError where its file is not there."
     name = 'test/test.json' if split == 'test' else f'{split}.jsonl'
     if not (root / name).is_file(): raise DataError(f'{root.name}: has no {name}')
-    read, make = (read_cases, _test_sample) if split == 'test' else (read_lines, _train_sample)
+    read, make = (read_cases, _make_test_sample) if split == 'test' else (read_lines, _make_train_sample)
     def records() -> Iterator[Located]:
         for n, item, broken in read(root / name):
             yield f'{name}:{n}', DataError(f'{name}:{n}: {broken}') if broken else item
-    return records, partial(make, root=(root / name).parent, system=_system_text(root))
+    return records, partial(make, root=(root / name).parent, system=_read_system_prompt(root))
 
 # %% ../../nbs/screen/06_agent.ipynb #1e856477
 def load_screens(
@@ -286,14 +281,14 @@ def run_screens(
     return out
 
 # %% ../../nbs/screen/06_agent.ipynb #27339ccc
-def _box_around(at: Any, tolerance: Any) -> Box:
-    "Draw the box around a point in which it would be right"
+def _find_box_around(at: Any, tolerance: Any) -> Box:
+    "Find the box around a point in which it would be right."
     (x, y), (right, down) = at, (max(t, 5) for t in tolerance_pair(tolerance))
     def share(v: float) -> float: return min(1., max(0., v / RU_MAX))
     return share(x - right), share(y - down), share(x + right), share(y + down)
 
 def _find_instruction(style: Optional[str], meta: Mapping[str, Any]) -> str:
-    "Find the instruction that a style names; without one, that of the sample"
+    "Find the instruction that a style names; without one, that of the sample."
     known = meta.get('system_prompt')
     if style is None: return known if isinstance(known, str) else SYSTEM_PROMPTS['computer-use']
     if style not in SYSTEM_PROMPTS: raise ValueError(no_such('style', style, SYSTEM_PROMPTS))
@@ -308,38 +303,36 @@ def screen_method(task: Task, style: Optional[str] = None, max_new_tokens: int =
     call = step['call']
     if call is None or step['error']: return task.outcome('')
     if call.coordinate is None: return task.outcome(step_text(call))
-    return task.outcome(step_text(call), 1, bbox=_box_around(call.coordinate, task.meta.get('tolerance', 10)))
+    return task.outcome(step_text(call), 1, bbox=_find_box_around(call.coordinate, task.meta.get('tolerance', 10)))
 
-# %% ../../nbs/screen/06_agent.ipynb #506ff39d
-def _board_action(action: Action) -> dict[str, Any]:
-    "Write an action as agents do: boxes in thousandths"
+# %% ../../nbs/screen/06_agent.ipynb #cda99bc6
+def _write_action(action: Action) -> dict[str, Any]:
+    "Write an action as agents do, boxes in thousandths."
     view = action.get('view')
     out = {k: v for k, v in action.items() if k != 'view'}
     if not view: return out
     box = {'bbox_2d': thousandths(view['bbox'])} if 'bbox' in view else {}
     return {**out, 'view': {**{k: v for k, v in view.items() if k != 'bbox'}, **box}}
 
-# %% ../../nbs/screen/06_agent.ipynb #e53ebe9d
-def _valid_turns(episode: Episode) -> Iterator[tuple[Event, Action, View]]:
-    "List (event, its action, its view) of each valid turn that has a prompt"
+def _list_turns(episode: Episode) -> Iterator[tuple[Event, Action, View]]:
+    "List (event, its action, its view) of each valid turn that has a prompt."
     for e in episode['trace']['events']:
         if e['valid'] and e['calls']: yield e, e['applied'], episode['board'].get_cell(e['cell'])['view']
 
-def _board_call(
+def _make_call(
     action: Action,     # an applied action
     at: Optional[Point] # in thousandths: what it looks at, if it has a box
 ) -> ToolCall:
-    "Turn an action on the Board into a step that can be trained on"
+    "Turn an action on the Board into a step that can be trained on."
     return ToolCall('answer', coordinate=at, text=action.get('answer') or action['content'],
-                    extra={'board': _board_action(action)})
+                    extra={'board': _write_action(action)})
 
-# %% ../../nbs/screen/06_agent.ipynb #cda99bc6
-def _board_record(n: int, event: Event, action: Action, view: View, name: str,
+def _make_record(n: int, event: Event, action: Action, view: View, name: str,
                   pages: list['Image']) -> dict[str, Any]:
-    "Make the training record number `n`: a turn, with the picture `name` of the page that it looks at"
+    "Make the training record number `n`: a turn, with the picture `name` of the page that it looks at."
     (x0, y0, x1, y1), size = view.get('bbox') or (0, 0, 1, 1), pages[view['page'] - 1].size
     at = [int((x0 + x1) / 2 * size[0]), int((y0 + y1) / 2 * size[1])]
-    call = _board_call(action, to_units(at, size) if view.get('bbox') else None)
+    call = _make_call(action, to_units(at, size) if view.get('bbox') else None)
     page = [f"This is page {view['page']} of {len(pages)}."] if len(pages) > 1 else []
     meta = dict(task_type=f"board-{action['action'].lower()}", real_coords=at, agent=event['agent'],
                 step=event['step'], page=view['page'])
@@ -357,11 +350,11 @@ def write_board_records(
     pictures: dict[tuple[int, int], str] = {}   # (episode, page) -> name of its picture
     for part in ('images', 'test/images'): (folder / part).mkdir(parents=True, exist_ok=False)
     for k, (episode, pages) in enumerate(episodes):
-        for event, action, view in _valid_turns(episode):
+        for event, action, view in _list_turns(episode):
             name = pictures.setdefault((k, view['page']), f'images/screenshot_{len(pictures):05d}.png')
             if not (folder / name).exists():
                 write_whole(folder / name, encode_picture(pages[view['page'] - 1], 'png', 0), sync=False)
-            records.append(_board_record(len(records), event, action, view, name, pages))
+            records.append(_make_record(len(records), event, action, view, name, pages))
     if not records: raise ValueError('no episode has a valid turn with a recorded prompt')
     counts = Counter(sorted(r['metadata']['task_type'] for r in records))
     config = screen_config(dict(name_prefix='board', seed=seed, tasks=dict(counts), splits=dict(train=train),

@@ -28,6 +28,13 @@ RU_MAX = 1000                               # coordinates run from 0 to this, wh
 Point = tuple[float, float]                 # (x, y)
 
 # %% ../../nbs/screen/00_call.ipynb #cc47746d
+def _make_pointing(action: str, doc: str) -> 'classmethod[ToolCall, [Point], ToolCall]':
+    "Make the constructor of an action that takes a place and nothing else."
+    def construct(cls: type[ToolCall], coordinate: Point) -> ToolCall:
+        return cls(action, coordinate=coordinate)
+    construct.__name__, construct.__doc__ = action, doc
+    return classmethod(construct)
+
 @dataclass
 class ToolCall:
     "One step on a screen."
@@ -64,40 +71,13 @@ class ToolCall:
         others = {k: v for k, v in args.items() if k not in _FIELDS}
         return cls(**{k: args[k] for k in _FIELDS if k in args}, extra=others)
 
-    @classmethod
-    def left_click(cls, coordinate: Point) -> ToolCall:
-        "Click at `coordinate`."
-        return cls('left_click', coordinate=coordinate)
-
-    @classmethod
-    def right_click(cls, coordinate: Point) -> ToolCall:
-        "Click at `coordinate` with the right button."
-        return cls('right_click', coordinate=coordinate)
-
-    @classmethod
-    def middle_click(cls, coordinate: Point) -> ToolCall:
-        "Click at `coordinate` with the middle button."
-        return cls('middle_click', coordinate=coordinate)
-
-    @classmethod
-    def double_click(cls, coordinate: Point) -> ToolCall:
-        "Click twice at `coordinate`."
-        return cls('double_click', coordinate=coordinate)
-
-    @classmethod
-    def triple_click(cls, coordinate: Point) -> ToolCall:
-        "Click three times at `coordinate`."
-        return cls('triple_click', coordinate=coordinate)
-
-    @classmethod
-    def mouse_move(cls, coordinate: Point) -> ToolCall:
-        "Move the pointer to `coordinate`."
-        return cls('mouse_move', coordinate=coordinate)
-
-    @classmethod
-    def left_click_drag(cls, coordinate: Point) -> ToolCall:
-        "Drag from where the pointer is to `coordinate`."
-        return cls('left_click_drag', coordinate=coordinate)
+    left_click = _make_pointing('left_click', "Click at `coordinate`.")
+    right_click = _make_pointing('right_click', "Click at `coordinate` with the right button.")
+    middle_click = _make_pointing('middle_click', "Click at `coordinate` with the middle button.")
+    double_click = _make_pointing('double_click', "Click twice at `coordinate`.")
+    triple_click = _make_pointing('triple_click', "Click three times at `coordinate`.")
+    mouse_move = _make_pointing('mouse_move', "Move the pointer to `coordinate`.")
+    left_click_drag = _make_pointing('left_click_drag', "Drag from where the pointer is to `coordinate`.")
 
     @classmethod
     def scroll(cls, coordinate: Point, pixels: float) -> ToolCall:
@@ -151,7 +131,6 @@ def brief(
     except Exception: text = type(value).__name__
     return text if len(text) <= most else text[:most - 3] + '...'
 
-# %% ../../nbs/screen/00_call.ipynb #df70e54a
 def coordinate_faults(
     c: Any # a coordinate as a model wrote it
 ) -> list[str]: # messages; empty if it is one
@@ -161,7 +140,7 @@ def coordinate_faults(
     if all(0 <= v <= RU_MAX for v in c): return []
     return [f'Coordinate out of range [0, {RU_MAX}]: ({brief(c[0], 24)}, {brief(c[1], 24)})']
 
-# %% ../../nbs/screen/00_call.ipynb #c22b1951
+# %% ../../nbs/screen/00_call.ipynb #d25d2288
 def _is_time(v: Any) -> bool: return is_number(v) and v >= 0
 def _is_text(v: Any) -> bool: return isinstance(v, str)
 def _is_status(v: Any) -> bool: return isinstance(v, str) and v in STATUSES
@@ -171,9 +150,8 @@ _SOUND = {'pixels': (is_number, 'Invalid pixels value'), 'time': (_is_time, 'Inv
           'keys': (_are_keys, 'Invalid keys value'), 'text': (_is_text, 'Invalid text value'),
           'status': (_is_status, 'Invalid terminate status')}
 
-# %% ../../nbs/screen/00_call.ipynb #d25d2288
-def _missing_arguments(call: ToolCall) -> list[str]:
-    "Name the required arguments that are not there"
+def _find_missing(call: ToolCall) -> list[str]:
+    "Name the required arguments that are not there."
     names = [p if p == 'coordinate' else f"'{p}'" for p in TOOL_ACTIONS[call.action] if getattr(call, p) is None]
     return [f"Action '{call.action}' requires {name}" for name in names]
 
@@ -186,7 +164,7 @@ def validate_tool_call(
         except ValueError as e: return [f'Not a tool call: {e}']
     if not isinstance(call.action, str) or call.action not in TOOL_ACTIONS:
         return [f'Invalid action: {brief(call.action)}']
-    faults = _missing_arguments(call)
+    faults = _find_missing(call)
     if call.coordinate is not None: faults += coordinate_faults(call.coordinate)
     given = ((p, getattr(call, p)) for p in _SOUND)
     return faults + [f'{_SOUND[p][1]}: {brief(v)}' for p, v in given if v is not None and not _SOUND[p][0](v)]
@@ -200,19 +178,18 @@ _TYPES = {'coordinate': {'type': 'array', 'items': _WHOLE, 'minItems': 2, 'maxIt
           'text': {'type': 'string', 'maxLength': 1000}, 'time': {'type': 'number', 'minimum': 0, 'maximum': 3600},
           'status': {'type': 'string', 'enum': list(STATUSES)}}
 
-def _arguments_schema(action: str) -> dict[str, Any]:
+def _build_arguments(action: str) -> dict[str, Any]:
     names = TOOL_ACTIONS[action] or ('text',)
     props = {'action': {'type': 'string', 'enum': [action]}, **{n: json.loads(json.dumps(_TYPES[n])) for n in names}}
     return dict(type='object', properties=props, required=list(props), additionalProperties=False)
 
-# %% ../../nbs/screen/00_call.ipynb #b9969f27
 def tool_call_schema(
     actions: Sequence[str] = tuple(TOOL_ACTIONS) # actions that are allowed
 ) -> dict[str, Any]:                             # JSON schema of the wire format
     "Build the schema of one tool call; raises ValueError for an action that is unknown."
     unknown = [a for a in actions if a not in TOOL_ACTIONS]
     if unknown or not actions: raise ValueError(f"unknown actions {unknown}: choose from {', '.join(TOOL_ACTIONS)}")
-    kinds = [_arguments_schema(a) for a in actions]
+    kinds = [_build_arguments(a) for a in actions]
     arguments = kinds[0] if len(kinds) == 1 else {'anyOf': kinds}
     props = {'name': {'type': 'string', 'enum': [TOOL_NAMES[0]]}, 'arguments': arguments}
     return dict(type='object', properties=props, required=list(props), additionalProperties=False)
@@ -234,9 +211,9 @@ def format_tool_call(
 # %% ../../nbs/screen/00_call.ipynb #adbcfce1
 _OPENING, _CLOSING = re.compile(r'<tool_call>\s*', re.I), re.compile(r'\s*</tool_call>', re.I)
 
-def _no_constant(name: str): raise ValueError(f'{name} is not JSON')
+def _refuse_constant(name: str): raise ValueError(f'{name} is not JSON')
 
-STRICT_JSON = json.JSONDecoder(parse_constant=_no_constant)   # knows no NaN and no Infinity
+STRICT_JSON = json.JSONDecoder(parse_constant=_refuse_constant)   # knows no NaN and no Infinity
 
 class _Block(NamedTuple):
     "A `<tool_call>` block of a text."
@@ -245,8 +222,8 @@ class _Block(NamedTuple):
     end: int      # behind its closing tag
     value: Any    # its JSON; None where it is broken
 
-def _blocks(text: str) -> Iterator[_Block]:
-    "Find the blocks of a text; one that is broken ends where the next begins"
+def _find_blocks(text: str) -> Iterator[_Block]:
+    "Find the blocks of a text; one that is broken ends where the next begins."
     openings, end = list(_OPENING.finditer(text)), 0
     for i, opening in enumerate(openings):
         if opening.start() < end: continue
@@ -261,17 +238,16 @@ def _blocks(text: str) -> Iterator[_Block]:
         end = found.end
         yield found
 
-def _call(found: Any) -> Optional[ToolCall]:
+def _read_call(found: Any) -> Optional[ToolCall]:
     try: return ToolCall.from_dict(found)
     except ValueError: return None
 
-# %% ../../nbs/screen/00_call.ipynb #2f212205
 def read_tool_call(
     text: Any # what a model wrote
 ) -> Optional[ToolCall]:
     "Read the call in the first `<tool_call>` block that is no reasoning; None if there is none or it is broken."
-    block = next(_blocks(spoken(text) if isinstance(text, str) else ''), None)
-    return _call(block.value) if block else None
+    block = next(_find_blocks(spoken(text) if isinstance(text, str) else ''), None)
+    return _read_call(block.value) if block else None
 
 parse_tool_call = read_tool_call   # as it is called elsewhere
 
@@ -282,10 +258,10 @@ def read_tool_calls(
 ) -> list[ToolCall]:   # in order
     "Read every call in `text`, reasoning aside; never raises."
     text = spoken(text) if isinstance(text, str) else ''
-    blocks = list(_blocks(text))
-    if not mend: return [call for block in blocks if (call := _call(block.value))]
+    blocks = list(_find_blocks(text))
+    if not mend: return [call for block in blocks if (call := _read_call(block.value))]
     spans = [block.content for block in blocks] or [text]
-    return [call for span in spans for _, _, found in scan_json(span) if (call := _call(found))]
+    return [call for span in spans for _, _, found in scan_json(span) if (call := _read_call(found))]
 
 # %% ../../nbs/screen/00_call.ipynb #5ad32caa
 def reply_calls(
@@ -293,7 +269,7 @@ def reply_calls(
 ) -> tuple[list[ToolCall], list[str]]: # its calls, and what is wrong; one of them is empty or the calls end there
     "Read the tool calls of a reply that is nothing but blocks, and say what is wrong with it."
     calls, end = list[ToolCall](), 0
-    for block in _blocks(text):
+    for block in _find_blocks(text):
         if block.value is None or text[end:block.start].strip(): break
         if faults := validate_tool_call(block.value): return calls, faults
         calls.append(ToolCall.from_dict(block.value))
@@ -302,34 +278,32 @@ def reply_calls(
     if rest: return calls, ['a reply must be <tool_call> blocks with JSON in them: ' + brief(rest)]
     return calls, [] if calls else ['a reply must hold a <tool_call> block']
 
-# %% ../../nbs/screen/00_call.ipynb #f29eeadf
-def _sides(size: Any) -> Point:
-    "Read width and height, or raise ValueError"
+# %% ../../nbs/screen/00_call.ipynb #504b569e
+def _read_sides(size: Any) -> Point:
+    "Read width and height, or raise ValueError."
     try: w, h = size
     except (TypeError, ValueError): raise ValueError(f'size must be (width, height), not {brief(size)}') from None
     if not all(is_number(v) and v > 0 for v in (w, h)):
         raise ValueError(f'width and height must be positive, not {brief(size)}')
     return w, h
 
-def _pair(point: Any) -> Point:
-    "Read two finite numbers, or raise ValueError"
+def _read_pair(point: Any) -> Point:
+    "Read two finite numbers, or raise ValueError."
     wrong = f'a point is two numbers, not {brief(point)}'
     try: x, y = point
     except (TypeError, ValueError): raise ValueError(wrong) from None
     if not (is_number(x) and is_number(y)): raise ValueError(wrong)
     return x, y
 
-# %% ../../nbs/screen/00_call.ipynb #504b569e
 def to_units(
     pixel: Sequence[float], # (x, y) in pixels
     size: Sequence[float]   # (width, height) of the picture in pixels
 ) -> tuple[int, int]:       # (x, y) in thousandths
     "Convert pixels to coordinates; raises ValueError for a size that is not positive, or a point that is none."
-    (x, y), (w, h) = _pair(pixel), _sides(size)
+    (x, y), (w, h) = _read_pair(pixel), _read_sides(size)
     return round(Fraction(x) * RU_MAX / Fraction(w)), round(Fraction(y) * RU_MAX / Fraction(h))
 
-# %% ../../nbs/screen/00_call.ipynb #3d96ea37
-def _pixel(unit: float, side: float) -> int:
+def _find_pixel(unit: float, side: float) -> int:
     at = Fraction(unit) * Fraction(side) / RU_MAX
     return min(round(at), math.ceil(side) - 1) if 0 <= at <= side else round(at)
 
@@ -338,8 +312,8 @@ def to_pixels(
     size: Sequence[float]   # (width, height) of the picture in pixels
 ) -> tuple[int, int]:       # (x, y) in pixels; the last pixel for 1000
     "Convert coordinates to pixels; raises ValueError for a size that is not positive, or a point that is none."
-    (x, y), (w, h) = _pair(units), _sides(size)
-    return _pixel(x, w), _pixel(y, h)
+    (x, y), (w, h) = _read_pair(units), _read_sides(size)
+    return _find_pixel(x, w), _find_pixel(y, h)
 
 # %% ../../nbs/screen/00_call.ipynb #640670b7
 Tolerance = Union[float, Sequence[float]]   # a number for both axes, or [x, y]
@@ -353,16 +327,15 @@ def tolerance_pair(
         raise ValueError(f'tolerance must be a number from 0, or two of them, not {brief(tolerance)}')
     return pair[0], pair[1]
 
-# %% ../../nbs/screen/00_call.ipynb #ba410755
 def within_tolerance(
     predicted: Sequence[float], # (x, y) in thousandths
     expected: Sequence[float],  # (x, y) in thousandths
     tolerance: Tolerance        # number, or [x, y]
 ) -> bool:
     "Does `predicted` lie in the box around `expected`? Raises ValueError for what is no point or no tolerance."
-    (x, y), (u, v), (right, down) = _pair(predicted), _pair(expected), tolerance_pair(tolerance)
+    (x, y), (u, v), (right, down) = _read_pair(predicted), _read_pair(expected), tolerance_pair(tolerance)
     return abs(x - u) <= right and abs(y - v) <= down
 
 def unit_distance(a: Sequence[float], b: Sequence[float]) -> float:
     "Measure the straight distance of two points; raises ValueError for what is no point."
-    return math.dist(_pair(a), _pair(b))
+    return math.dist(_read_pair(a), _read_pair(b))

@@ -39,11 +39,11 @@ def training_record(
     turns = [{'from': 'human', 'value': f'<image>\n{prompt}'}, {'from': 'gpt', 'value': format_tool_call(call)}]
     return dict(id=id, image=image, conversations=turns, metadata=metadata)
 
-def _test_case(id: str, image: str, shot: Shot, tolerance: Tolerance) -> dict[str, Any]:
+def _make_case(id: str, image: str, shot: Shot, tolerance: Tolerance) -> dict[str, Any]:
     return dict(test_id=id, screenshot=image, prompt=shot.prompt, expected_action=shot.call.to_dict(),
                 tolerance=tolerance, metadata=shot.meta)
 
-# %% ../../nbs/screen/05_check.ipynb #91dc2704
+# %% ../../nbs/screen/05_check.ipynb #019cee3e
 _UNFINISHED = '.unfinished'   # folder of the finished records of an unfinished run
 
 def encode_picture(
@@ -57,7 +57,6 @@ def encode_picture(
     else: image.save(out, 'PNG')
     return out.getvalue()
 
-# %% ../../nbs/screen/05_check.ipynb #78b9b27c
 class _Job(NamedTuple):
     "A record that is to be made."
     part: str    # 'train' or 'test'
@@ -70,25 +69,23 @@ class _Job(NamedTuple):
         return folder / _UNFINISHED / f'{self.part}_{self.number:08d}.json'
 
 def _list_jobs(config: ScreenConfig) -> list[_Job]:
-    "List what a configuration asks for"
+    "List what a configuration asks for."
     jobs = []
     for part, counts in (('train', config.tasks), ('test', config.test_counts())):
         tasks = [(task, i) for task, n in counts.items() for i in range(n)]
         jobs += [_Job(part, number, task, i) for number, (task, i) in enumerate(tasks)]
     return jobs
 
-# %% ../../nbs/screen/05_check.ipynb #d9f53cf5
 def _draw_annotation(shot: Shot, tolerance: Tolerance) -> bytes:
-    "Draw what is expected into a test picture"
+    "Draw what is expected into a test picture."
     (right, down), (w, h) = tolerance_pair(tolerance), shot.scene.size
     reach = right * w / RU_MAX, down * h / RU_MAX
     lines = [*shot.prompt.splitlines(), 'expected: ' + json.dumps(shot.call.to_dict()['arguments'])]
     at = middle(shot.box) if shot.call.coordinate else None
     return encode_picture(mark_screen(shot.scene.image, at, reach, lines=lines), 'png', 0)
 
-# %% ../../nbs/screen/05_check.ipynb #019cee3e
 def _make_one(config: ScreenConfig, folder: Path, job: _Job):
-    "Draw and store a record"
+    "Draw and store a record."
     part, n, task, i = job
     shot = make_shot(task, f'{config.seed}/{part}/{task}/{i}', config.task_distributions.get(task))
     kind, stem = config.output.image_format, f'screenshot_{n:05d}' if part == 'train' else f'test_{n:05d}'
@@ -96,7 +93,7 @@ def _make_one(config: ScreenConfig, folder: Path, job: _Job):
     picture = encode_picture(shot.scene.image, kind, config.output.image_quality)
     write_whole(root / name, picture, sync=False)
     if part == 'train': record = training_record(f'sample_{n:05d}', name, shot.prompt, shot.call, shot.meta)
-    else: record = _test_case(stem, name, shot, config.test.tolerance)
+    else: record = _make_case(stem, name, shot, config.test.tolerance)
     if part == 'test' and config.annotates(config.test_counts(), task, i):
         write_whole(root / 'annotated' / f'{stem}_annotated.png', _draw_annotation(shot, config.test.tolerance),
                     sync=False)
@@ -115,13 +112,12 @@ def split_numbers(
     cut = int(len(rest) * config.splits.train)
     return dict(train=rest[:cut], val=rest[cut:], held_out=held)
 
-# %% ../../nbs/screen/05_check.ipynb #f1c40e17
-def _config_bytes(config: ScreenConfig) -> bytes:
-    "Write what config.json holds"
+# %% ../../nbs/screen/05_check.ipynb #76d8e8c4
+def _write_config(config: ScreenConfig) -> bytes:
+    "Write what config.json holds."
     fields = dict(config.model_dump(), system_prompt_text=instruction(config.system_prompt))
     return (json.dumps(fields, ensure_ascii=False, indent=2) + '\n').encode()
 
-# %% ../../nbs/screen/05_check.ipynb #76d8e8c4
 def write_screens(
     folder: Path,      # of the data set; its pictures are there already
     config: ScreenConfig, # seed and shares of the splits
@@ -136,14 +132,14 @@ def write_screens(
         write_whole(folder / f'{name}.jsonl', ''.join(records[n] + '\n' for n in chosen).encode())
     body = ',\n'.join(cases)
     write_whole(folder / 'test' / 'test.json', (f'[\n{body}\n]\n' if cases else '[]\n').encode())
-    write_whole(folder / 'config.json', _config_bytes(config))
+    write_whole(folder / 'config.json', _write_config(config))
 
-# %% ../../nbs/screen/05_check.ipynb #8d34890b
+# %% ../../nbs/screen/05_check.ipynb #0552f027
 def _begin_folder(config: ScreenConfig, out: Path, timestamp: Optional[str], resume: bool) -> Path:
-    "Find the folder of an unfinished run of the same configuration, or make a new one"
+    "Find the folder of an unfinished run of the same configuration, or make a new one."
     stem = f'{config.name_prefix}-'
     for old in sorted(out.glob(f'{stem}*/{_UNFINISHED}/config.json')) if resume else ():
-        if old.read_bytes() == _config_bytes(config) and timestamp in (None, old.parts[-3].removeprefix(stem)):
+        if old.read_bytes() == _write_config(config) and timestamp in (None, old.parts[-3].removeprefix(stem)):
             return old.parent.parent
     now, folder = time.time(), None
     while folder is None or folder.exists():
@@ -151,12 +147,11 @@ def _begin_folder(config: ScreenConfig, out: Path, timestamp: Optional[str], res
         if timestamp and folder.exists(): raise DataError(f'{folder} is there already')
         now += 1
     for part in ('images', 'test/images', 'test/annotated', _UNFINISHED): (folder / part).mkdir(parents=True)
-    write_whole(folder / _UNFINISHED / 'config.json', _config_bytes(config))
+    write_whole(folder / _UNFINISHED / 'config.json', _write_config(config))
     return folder
 
-# %% ../../nbs/screen/05_check.ipynb #652a7ec1
 def _make_all(config: ScreenConfig, folder: Path, jobs: list[_Job], workers: int) -> Iterator[None]:
-    "Make records, in processes that know the tasks registered so far where the system can fork; yields after each"
+    "Make records, in processes that know the tasks registered so far where the system can fork; yield after each."
     make = partial(_make_one, config, folder)
     if workers == 1 or len(jobs) < 2:
         yield from map(make, jobs)
@@ -168,7 +163,12 @@ def _make_all(config: ScreenConfig, folder: Path, jobs: list[_Job], workers: int
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
-# %% ../../nbs/screen/05_check.ipynb #0552f027
+def _tidy_up(folder: Path):
+    "Remove what only the run needed."
+    shutil.rmtree(folder / _UNFINISHED)
+    for left in folder.rglob('.*.*'): left.unlink()
+    if not any((folder / 'test' / 'annotated').iterdir()): (folder / 'test' / 'annotated').rmdir()
+
 def make_screens(
     config: Union[ScreenConfig, dict[str, Any], Path, str], # path of a dataset.yaml, its fields, or a `ScreenConfig`
     out: Union[Path, str] = '.',     # folder in which the data set's folder is made
@@ -194,13 +194,6 @@ def make_screens(
     _tidy_up(folder)
     return folder
 
-# %% ../../nbs/screen/05_check.ipynb #88696e2f
-def _tidy_up(folder: Path):
-    "Remove what only the run needed"
-    shutil.rmtree(folder / _UNFINISHED)
-    for left in folder.rglob('.*.*'): left.unlink()
-    if not any((folder / 'test' / 'annotated').iterdir()): (folder / 'test' / 'annotated').rmdir()
-
 # %% ../../nbs/screen/05_check.ipynb #64118720
 def screen_files(
     folder: Union[Path, str] # of a data set
@@ -208,7 +201,7 @@ def screen_files(
     "Read every file of a data set, to compare two of them."
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(Path(folder).rglob('*')) if p.is_file()}
 
-# %% ../../nbs/screen/05_check.ipynb #e2e36049
+# %% ../../nbs/screen/05_check.ipynb #de536a26
 def _check_filled(text: str) -> str:
     if not text.strip(): raise ValueError('must not be empty')
     return text
@@ -229,7 +222,6 @@ class TrainingMetadata(_Record):
     task_type: Text
     real_coords: Position
 
-# %% ../../nbs/screen/05_check.ipynb #de536a26
 class ConversationTurn(_Record):
     "An instruction or a reply."
     sender: Literal['human', 'gpt'] = Field(alias='from')
@@ -253,8 +245,7 @@ class TrainingSample(_Record):
     conversations: Annotated[list[ConversationTurn], AfterValidator(_check_turns)]
     metadata: TrainingMetadata
 
-# %% ../../nbs/screen/05_check.ipynb #6a8eb902
-def _model_faults(model: type[BaseModel], record: Any) -> list[str]:
+def _find_model_faults(model: type[BaseModel], record: Any) -> list[str]:
     if not isinstance(record, dict): return [f'expected an object, not {type(record).__name__}']
     try: model.model_validate(record)
     except ValidationError as e: return validation_faults(e)
@@ -264,7 +255,7 @@ def check_record(
     record: Any # a line of train.jsonl, as a dict
 ) -> list[str]: # messages; empty if it is sound
     "List everything that is wrong with a training sample."
-    return _model_faults(TrainingSample, record)
+    return _find_model_faults(TrainingSample, record)
 
 # %% ../../nbs/screen/05_check.ipynb #9cd56886
 def _check_prompt(text: str) -> str:
@@ -289,11 +280,11 @@ def check_case(
     case: Any   # an element of test.json, as a dict
 ) -> list[str]: # messages; empty if it is sound
     "List everything that is wrong with a test case."
-    return _model_faults(TestCase, case)
+    return _find_model_faults(TestCase, case)
 
 # %% ../../nbs/screen/05_check.ipynb #d29debcc
 def _open_picture(root: Path, name: str, field: str) -> tuple[Optional[tuple[int, int]], list[str]]:
-    "Read the size of the picture, or None, and say its faults"
+    "Read the size of the picture, or None, and say its faults."
     from PIL import Image
     try:
         path = inside(root, name, '', field)
@@ -302,9 +293,8 @@ def _open_picture(root: Path, name: str, field: str) -> tuple[Optional[tuple[int
     except DataError as e: return None, [str(e).removeprefix(': ').replace(f'{root / str(name)}: ', '')]
     except Exception as e: return None, [f'field {field!r}: cannot be read ({brief(e)})']
 
-# %% ../../nbs/screen/05_check.ipynb #b774faa0
-def _place_faults(size: tuple[int, int], at: Optional[list[float]], call: Optional[ToolCall]) -> list[str]:
-    "Does the position fit the picture, and the coordinate the position?"
+def _find_place_faults(size: tuple[int, int], at: Optional[list[float]], call: Optional[ToolCall]) -> list[str]:
+    "Say where the position does not fit the picture, or the coordinate the position."
     if not at: return []
     if any(v > s for v, s in zip(at, size, strict=True)):
         return [f'real_coords {at} lie outside of the picture, {size[0]} x {size[1]}']
@@ -314,19 +304,18 @@ def _place_faults(size: tuple[int, int], at: Optional[list[float]], call: Option
     said = f'coordinate {list(call.coordinate)} does not fit real_coords {at}'
     return [f'{said}: on {size[0]} x {size[1]} they are {list(units)}']
 
-def _only_call(record: dict[str, Any]) -> Optional[ToolCall]:
-    "Find the step of a record that has only one"
+def _find_only_call(record: dict[str, Any]) -> Optional[ToolCall]:
+    "Find the step of a record that has only one."
     calls = [c for t in record['conversations'][1::2] for c in reply_calls(t['value'])[0]]
     return calls[0] if len(calls) == 1 else None
 
-# %% ../../nbs/screen/05_check.ipynb #f4da1ae3
-def _full_faults(item: Any, faults: list[str], root: Path, field: str,
+def _find_all_faults(item: Any, faults: list[str], root: Path, field: str,
                  call_of: Callable[[Any], Optional[ToolCall]]) -> list[str]:
-    "`faults`, those of its picture, and those of the step of an item that has no other"
+    "Add to `faults` those of the picture, and those of the step of an item that has no other."
     if not isinstance(item, dict) or not isinstance(item.get(field), str): return faults
     size, wrong = _open_picture(root, item[field], field)
     if faults or size is None: return faults + wrong
-    return _place_faults(size, item['metadata'].get('real_coords'), call_of(item))
+    return _find_place_faults(size, item['metadata'].get('real_coords'), call_of(item))
 
 def record_faults(
     record: Any,       # a line of train.jsonl, as a dict
@@ -334,7 +323,7 @@ def record_faults(
     steps: bool = True # compare the step's coordinate with its position?
 ) -> list[str]:        # messages; empty if it is sound
     "List everything that is wrong with a training sample and its picture."
-    return _full_faults(record, check_record(record), root, 'image', _only_call if steps else _no_call)
+    return _find_all_faults(record, check_record(record), root, 'image', _find_only_call if steps else _skip_call)
 
 def case_faults(
     case: Any,         # an element of test.json, as a dict
@@ -342,20 +331,19 @@ def case_faults(
     steps: bool = True # compare the step's coordinate with its position?
 ) -> list[str]:        # messages; empty if it is sound
     "List everything that is wrong with a test case and its picture."
-    return _full_faults(case, check_case(case), root, 'screenshot', _expected_call if steps else _no_call)
+    return _find_all_faults(case, check_case(case), root, 'screenshot', _read_expected_call if steps else _skip_call)
 
-def _no_call(item: dict[str, Any]) -> None: return None
-def _expected_call(case: dict[str, Any]) -> ToolCall: return ToolCall.from_dict(case['expected_action'])
+def _skip_call(item: dict[str, Any]) -> None: return None
+def _read_expected_call(case: dict[str, Any]) -> ToolCall: return ToolCall.from_dict(case['expected_action'])
 
-# %% ../../nbs/screen/05_check.ipynb #0af39c5a
+# %% ../../nbs/screen/05_check.ipynb #ee08b977
 Found = tuple[int, Any, str]   # line number, value, what is wrong
 
 def _parse_json(text: str) -> tuple[Any, str]:
-    "Parse a value: (value, '') or (None, what is wrong)"
+    "Parse a value: (value, '') or (None, what is wrong)."
     try: return STRICT_JSON.decode(text), ''
     except (ValueError, RecursionError) as e: return None, f'broken JSON ({brief(e, 80)})'
 
-# %% ../../nbs/screen/05_check.ipynb #91b89254
 def read_lines(path: Path) -> Iterator[Found]:
     "Read (line number, value, fault) of each line of a JSON Lines file that is not blank; raises OSError."
     with path.open('rb') as f:
@@ -365,7 +353,6 @@ def read_lines(path: Path) -> Iterator[Found]:
             else:
                 if text.strip(): yield n, *_parse_json(text)
 
-# %% ../../nbs/screen/05_check.ipynb #ee08b977
 def read_cases(path: Path) -> Iterator[Found]:
     "Read (line number, value, fault) of each test case of a file; raises OSError."
     try: text = path.read_bytes().decode('utf-8-sig')
@@ -383,17 +370,16 @@ def read_cases(path: Path) -> Iterator[Found]:
         yield line, case, ''
         at = STRICT_JSON.raw_decode(text, at)[1]
 
-# %% ../../nbs/screen/05_check.ipynb #90ed11dd
-def _fingerprint(item: Any) -> int:
+# %% ../../nbs/screen/05_check.ipynb #1119d63c
+def _hash_record(item: Any) -> int:
     try: return hash(json.dumps(item, sort_keys=True))
     except RecursionError: return 0
 
-# %% ../../nbs/screen/05_check.ipynb #1a3da08b
 Ids = dict[str, tuple[int, int]]   # id -> (line, fingerprint)
 
-def _file_faults(root: Path, name: str, read: Callable[[Path], Iterator[Found]],
+def _find_file_faults(root: Path, name: str, read: Callable[[Path], Iterator[Found]],
                  check: Callable[[Any, Path], list[str]], key: str, ids: Ids) -> Iterator[str]:
-    "Faults of one file; fills `ids`"
+    "Find the faults of one file; fill `ids`."
     path = root / name
     if not path.is_file():
         yield f'{name}:0: the file is missing'
@@ -405,12 +391,11 @@ def _file_faults(root: Path, name: str, read: Callable[[Path], Iterator[Found]],
             id = item.get(key) if isinstance(item, dict) else None
             if not isinstance(id, str): continue
             if id in ids: yield f'{name}:{n}: {key} {brief(id)!r} stands in line {ids[id][0]} already'
-            ids.setdefault(id, (n, _fingerprint(item)))
+            ids.setdefault(id, (n, _hash_record(item)))
     except OSError as e: yield f'{name}:0: cannot be read ({e.strerror})'
 
-# %% ../../nbs/screen/05_check.ipynb #25df59d0
-def _split_faults(found: dict[str, Ids]) -> Iterator[str]:
-    "Do the splits divide the data?"
+def _find_split_faults(found: dict[str, Ids]) -> Iterator[str]:
+    "Find where the splits do not divide the data."
     data, seen = found.pop('data.jsonl'), dict[str, str]()
     for name, ids in found.items():
         for id, (n, content) in ids.items():
@@ -422,15 +407,13 @@ def _split_faults(found: dict[str, Ids]) -> Iterator[str]:
     lost = {id: n for id, (n, _) in data.items() if id not in seen}
     yield from (f'data.jsonl:{n}: sample {brief(id)!r} is in no split' for id, n in lost.items())
 
-# %% ../../nbs/screen/05_check.ipynb #b1f6a727
-def _config_faults(root: Path) -> list[str]:
+def _find_config_faults(root: Path) -> list[str]:
     try: found, broken = _parse_json((root / 'config.json').read_bytes().decode())
     except UnicodeDecodeError: return ['config.json:1: is not UTF-8']
     except OSError: return ['config.json:0: the file is missing']
     if broken: return [f'config.json:1: {broken}']
     return [] if isinstance(found, dict) else ['config.json:1: expected an object']
 
-# %% ../../nbs/screen/05_check.ipynb #1119d63c
 def validate_dataset(
     path: Union[Path, str] # folder of a data set
 ) -> list[str]: # faults as `file:line: message`; line 0 is the file itself
@@ -439,11 +422,11 @@ def validate_dataset(
     if not root.is_dir(): return [f'{root.name}:0: no such folder']
     names = ['data.jsonl', 'train.jsonl', 'val.jsonl'] + ['held_out.jsonl'] * (root / 'held_out.jsonl').exists()
     found: dict[str, Ids] = {n: {} for n in names}
-    faults = _config_faults(root)
+    faults = _find_config_faults(root)
     for n in names:   # the splits repeat what data.jsonl holds: their pictures were looked at
-        check = record_faults if n == 'data.jsonl' else _text_only
-        faults += _file_faults(root, n, read_lines, check, 'id', found[n])
-    faults += _split_faults(found)
-    return faults + list(_file_faults(root, 'test/test.json', read_cases, case_faults, 'test_id', {}))
+        check = record_faults if n == 'data.jsonl' else _check_text
+        faults += _find_file_faults(root, n, read_lines, check, 'id', found[n])
+    faults += _find_split_faults(found)
+    return faults + list(_find_file_faults(root, 'test/test.json', read_cases, case_faults, 'test_id', {}))
 
-def _text_only(record: Any, root: Path) -> list[str]: return check_record(record)
+def _check_text(record: Any, root: Path) -> list[str]: return check_record(record)

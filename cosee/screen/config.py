@@ -32,27 +32,25 @@ _MEANING = dict(left_click='click at (x, y)', right_click='click with the right 
 _GAPS = dict(coordinate='[x, y]', pixels='number', keys='["..."]', text='"..."', time='seconds',
              status='"success" or "failure"')
 
-def _template(action: str) -> str:
+def _write_template(action: str) -> str:
     names = TOOL_ACTIONS[action] or ('text',)
     return '{"action": "' + action + '", ' + ', '.join(f'"{n}": {_GAPS[n]}' for n in names) + '}'
 
-# %% ../../nbs/screen/01_config.ipynb #e50de2e7
 _COMPACT = f'''You work on a screen with one tool, `computer`. Reply with the next step alone:
 <tool_call>
 {{"name": "computer", "arguments": {{"action": "left_click", "coordinate": [x, y]}}}}
 </tool_call>
 Coordinates are {ASKED_THOUSANDTHS} of the picture's width and height, (0, 0) is its top left corner.'''
 
-def _style_texts() -> dict:
-    lines = [f'- {_MEANING[a]}: {_template(a)}' for a in TOOL_ACTIONS]
+def _write_styles() -> dict:
+    lines = [f'- {_MEANING[a]}: {_write_template(a)}' for a in TOOL_ACTIONS]
     brief = '\nActions: ' + ', '.join(f"{a} ({', '.join(n)})" if (n := TOOL_ACTIONS[a]) else a
                                       for a in TOOL_ACTIONS) + '.'
     return {'computer-use': '\n'.join([_COMPACT, 'The arguments are one of:', *lines]), 'compact': _COMPACT + brief,
             'none': ''}
 
-SYSTEM_PROMPTS = _style_texts()   # style -> instruction
+SYSTEM_PROMPTS = _write_styles()   # style -> instruction
 
-# %% ../../nbs/screen/01_config.ipynb #96bdd104
 def instruction(
     system_prompt: str # a style, or a text
 ) -> str:
@@ -61,20 +59,20 @@ def instruction(
     return system_prompt if own else SYSTEM_PROMPTS.get(system_prompt, SYSTEM_PROMPTS['computer-use'])
 
 # %% ../../nbs/screen/01_config.ipynb #d20b4eed
-def _tolerance(v: Any) -> Any:
+def _check_tolerance(v: Any) -> Any:
     tolerance_pair(v)
     return v
 
-def _distribution(kinds: dict[str, float]) -> dict[str, float]:
+def _check_distribution(kinds: dict[str, float]) -> dict[str, float]:
     total = math.fsum(kinds.values())
     if not .99 <= total <= 1.01: raise ValueError(f'probabilities must sum to 1, not {total:g}')
     return kinds
 
-ToleranceSetting = Annotated[Union[float, int, list], AfterValidator(_tolerance)]
+ToleranceSetting = Annotated[Union[float, int, list], AfterValidator(_check_tolerance)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Name = Annotated[str, Field(pattern=r'^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$')]
-Distribution = Annotated[dict[Name, Share], AfterValidator(_distribution)]
+Distribution = Annotated[dict[Name, Share], AfterValidator(_check_distribution)]
 
 # %% ../../nbs/screen/01_config.ipynb #1fbd7aa0
 class _Block(BaseModel):
@@ -94,7 +92,6 @@ class _ImageOutput(_Block):
     image_format: Literal['png', 'jpg'] = 'png'
     image_quality: Annotated[int, Field(ge=1, le=100)] = 95   # of JPEG
 
-# %% ../../nbs/screen/01_config.ipynb #87e4a15d
 class _TestSet(_Block):
     "Cases to evaluate on."
     __test__ = False                        # not a test of pytest
@@ -122,7 +119,7 @@ class ScreenConfig(_Block):
     annotation: _Annotation = _Annotation() # which test pictures show what is expected
 
     @model_validator(mode='after')
-    def _together(self):
+    def _check_together(self):
         if not sum(self.tasks.values()): raise ValueError('tasks: no samples are asked for')
         given = 'output' in self.model_fields_set and 'image_quality' in self.output.model_fields_set
         if given and self.output.image_format == 'png':
@@ -155,10 +152,10 @@ def validation_faults(
 ) -> list[str]:            # `field: message`
     "Say everything that is wrong, each fault with the path of its field and its value."
     found = {'.'.join(str(p) for p in e['loc'] if p not in ('float', 'int', 'list')): e for e in error.errors()}
-    return [f"{name + ': ' if name else ''}{e['msg'].removeprefix('Value error, ')}{_value_text(e)}"
+    return [f"{name + ': ' if name else ''}{e['msg'].removeprefix('Value error, ')}{_write_value(e)}"
             for name, e in found.items()]
 
-def _value_text(error: Mapping[str, Any]) -> str:
+def _write_value(error: Mapping[str, Any]) -> str:
     value = error.get('input')
     shown = isinstance(value, (str, int, float)) and error['type'] not in ('extra_forbidden', 'value_error')
     return f', not {brief(repr(value))}' if shown else ''
@@ -171,7 +168,6 @@ def screen_config(
     try: return ScreenConfig.model_validate(fields)
     except ValidationError as e: raise DataError(f'{where}: ' + '; '.join(validation_faults(e))) from None
 
-# %% ../../nbs/screen/01_config.ipynb #205a21bc
 def read_screen_config(
     source: Union[ScreenConfig, dict[str, Any], Path, str] # path of a dataset.yaml, or its fields as a dict
 ) -> ScreenConfig:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Pixels', 'PixelBox', 'SIZES', 'DAYS', 'Entry', 'Scene', 'middle', 'mark_screen']
+__all__ = ['Pixels', 'PixelBox', 'SIZES', 'DAYS', 'Entry', 'middle', 'Scene', 'mark_screen']
 
 # %% ../../nbs/screen/02_scenes.ipynb #99e9e03f
 import calendar, random
@@ -41,8 +41,16 @@ class Entry(TypedDict):
 
 SIZES: tuple[Pixels, ...] = ((1024, 768), (1280, 720), (1366, 768), (1440, 900))   # of screens, in pixels
 
+DAYS = ('Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday')
+
+def middle(
+    box: PixelBox # (left, top, right, bottom) in pixels
+) -> Pixels:   # (x, y)
+    "Find the pixel in the middle of `box`."
+    return int((box[0] + box[2]) // 2), int((box[1] + box[3]) // 2)
+
 @lru_cache(maxsize=64)
-def _font(size: int) -> Union['ImageFont', 'FreeTypeFont']:
+def _load_font(size: int) -> Union['ImageFont', 'FreeTypeFont']:
     from PIL import ImageFont
     return ImageFont.load_default(size)
 
@@ -70,7 +78,7 @@ class Scene:
 
     def wide(self, text: str, size: int = 0) -> int:
         "Measure the width of `text` in pixels."
-        return int(_font(size or self.scale).getlength(text)) + 1
+        return int(_load_font(size or self.scale).getlength(text)) + 1
 
     def text(self, at: tuple[float, float], text: str, color: str = 'ink', size: int = 0, anchor: str = 'lm',
              room: Optional[int] = None):
@@ -79,7 +87,7 @@ class Scene:
         if room is not None and self.wide(text, size) > room:
             while text and self.wide(text + '...', size) > room: text = text[:-1]
             text += '...'
-        self.draw.text(at, text, self.look.get(color, color), _font(size), anchor)
+        self.draw.text(at, text, self.look.get(color, color), _load_font(size), anchor)
 
     def box(self, box: tuple[float, float, float, float],
             fill: Optional[str] = None, line: Optional[str] = 'line', radius: int = 0,
@@ -256,33 +264,22 @@ class Scene:
         arrow = [(0, 0), (0, 17), (4, 13), (7, 19), (10, 18), (7, 12), (12, 12)]
         self.draw.polygon([(x + a, y + b) for a, b in arrow], '#ffffff', '#000000')
 
-# %% ../../nbs/screen/02_scenes.ipynb #ae99006a
-def middle(
-    box: PixelBox # (left, top, right, bottom) in pixels
-) -> Pixels:   # (x, y)
-    "Find the pixel in the middle of `box`."
-    return int((box[0] + box[2]) // 2), int((box[1] + box[3]) // 2)
-
-# %% ../../nbs/screen/02_scenes.ipynb #37dfe01f
-DAYS = ('Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday')
-
-# %% ../../nbs/screen/02_scenes.ipynb #ab64f930
+# %% ../../nbs/screen/02_scenes.ipynb #39ed2002
 _GOOD, _BAD = '#12a150', '#e0294a'
 
-def _cross(draw: 'ImageDraw', at: Pixels, color: str):
+def _draw_cross(draw: 'ImageDraw', at: Pixels, color: str):
     x, y = at
     for width, c in ((6, '#ffffff'), (3, color)):
         draw.line((x - 10, y - 10, x + 10, y + 10), c, width)
         draw.line((x - 10, y + 10, x + 10, y - 10), c, width)
 
-# %% ../../nbs/screen/02_scenes.ipynb #39ed2002
 def mark_screen(
     image: 'Image',                   # picture of a screen
     expected: Optional[Pixels] = None, # (x, y) in pixels
     tolerance: tuple[float, float] = (0, 0), # of each axis, in pixels
     predicted: Optional[Pixels] = None, # (x, y) in pixels
     good: bool = True,                # is the prediction right?
-    lines: Sequence[str] = ()                  # words below the picture
+    lines: Sequence[str] = ()         # words below the picture
 ) -> 'Image':
     "Draw expected and predicted positions into a screen."
     from PIL import Image, ImageDraw
@@ -295,6 +292,6 @@ def mark_screen(
         for width, c in ((5, '#ffffff'), (3, _GOOD)):
             draw.rectangle((x - tx, y - ty, x + tx, y + ty), outline=c, width=width)
         draw.ellipse((x - 3, y - 3, x + 3, y + 3), _GOOD)
-    if predicted: _cross(draw, predicted, _GOOD if good else _BAD)
-    for i, line in enumerate(lines): draw.text((8, h + 6 + 24 * i), line, '#1b1b1b', _font(16))
+    if predicted: _draw_cross(draw, predicted, _GOOD if good else _BAD)
+    for i, line in enumerate(lines): draw.text((8, h + 6 + 24 * i), line, '#1b1b1b', _load_font(16))
     return out

@@ -30,22 +30,22 @@ _KEYS = {'control': 'ctrl', 'return': 'enter', 'escape': 'esc', 'command': 'meta
          'win': 'meta', 'option': 'alt', 'del': 'delete', 'pgdn': 'pagedown', 'pgup': 'pageup', ' ': 'space'}
 _MODIFIERS = ('ctrl', 'shift', 'alt', 'meta')
 
-def _one_key(written: str) -> str:
-    "Write a key in the usual spelling"
+def _normalize_key(written: str) -> str:
+    "Write a key in the usual spelling."
     plain = written.strip().lower() or written
     plain = plain.replace('_', '') if len(plain) > 1 else plain
     return _KEYS.get(plain, plain)
 
-def _presses(keys: list[str]) -> list[str]:
-    "List the keys that are pressed in turn; modifiers that follow each other in the order of the alphabet"
+def _list_presses(keys: list[str]) -> list[str]:
+    "List the keys that are pressed in turn; modifiers that follow each other in the order of the alphabet."
     parts = (re.findall(r'[^+]+|\+$', k) for k in keys)
-    named = [_one_key(part) for found in parts for part in found]
+    named = [_normalize_key(part) for found in parts for part in found]
     runs = groupby(named, key=_MODIFIERS.__contains__)
     return [k for held, run in runs for k in (sorted(run) if held else run)]
 
-def _content(predicted: ToolCall, expected: ToolCall) -> Optional[float]:
-    "How right is what a step of the right action says? 0-1; None where it says nothing"
-    if expected.action == 'key': return float(_presses(predicted.keys) == _presses(expected.keys))
+def _score_content(predicted: ToolCall, expected: ToolCall) -> Optional[float]:
+    "Score what a step of the right action says, 0-1; None where it says nothing."
+    if expected.action == 'key': return float(_list_presses(predicted.keys) == _list_presses(expected.keys))
     if expected.action == 'type': return float(predicted.text == expected.text)
     if expected.action == 'terminate': return float(predicted.status == expected.status)
     if expected.action in ('scroll', 'hscroll'): return float((predicted.pixels > 0) == (expected.pixels > 0))
@@ -64,8 +64,8 @@ class StepScore(TypedDict):
     score: float              # the product
     distance: Optional[float] # from the expected point, thousandths
 
-def _step(call: Union[ToolCall, dict[str, Any], None]) -> Optional[ToolCall]:
-    "The step, if it is valid"
+def _check_step(call: Union[ToolCall, dict[str, Any], None]) -> Optional[ToolCall]:
+    "Take a step only if it is valid."
     if call is None or validate_tool_call(call): return None
     return call if isinstance(call, ToolCall) else ToolCall.from_dict(call)
 
@@ -76,13 +76,13 @@ def score_step(
 ) -> StepScore:
     "Score a step; raises ValueError where the expected one is no step, or the tolerance none."
     goal = expected if isinstance(expected, ToolCall) else ToolCall.from_dict(expected)
-    step = _step(predicted)
+    step = _check_step(predicted)
     right = step is not None and step.action == goal.action
     target = None if goal.action == 'answer' else goal.coordinate
     at = None if step is None or target is None else step.coordinate
     near = right and at is not None and target is not None and within_tolerance(at, target, tolerance)
     place = None if target is None else float(near)
-    said = _content(step, goal) if step is not None and right else 0.
+    said = _score_content(step, goal) if step is not None and right else 0.
     content = said if goal.action in SPEAKING else None
     total = float(right) * (1. if place is None else place) * (1. if content is None else content)
     return StepScore(valid=float(step is not None), action=float(right), place=place, content=content, score=total,
@@ -100,6 +100,11 @@ def score_answer(
     return score_step(step_of(answer), expected, tolerance)
 
 # %% ../../nbs/screen/07_score.ipynb #c7190e59
+def _average(rows: list[StepRow], key: str) -> Optional[float]:
+    "Average the values that there are."
+    found = [r[key] for r in rows if r[key] is not None]
+    return sum(found) / len(found) if found else None
+
 class StepRow(StepScore):
     "A scored step of a data set."
     id: str                  # of its sample
@@ -125,15 +130,15 @@ class ScreenScores(list[StepRow]):
         for r in sorted(self, key=itemgetter('task')): out.setdefault(f"task {r['task']}", []).append(r)
         return out
 
-    def _summary(self, rows: list[StepRow]) -> dict[str, Any]:
-        "Compute the means of a group, with the interval of its score"
+    def _summarize(self, rows: list[StepRow]) -> dict[str, Any]:
+        "Compute the means of a group, with the interval of its score."
         mean = self.estimate(rows)
         keys = ('valid', 'action', 'place', 'hit', 'content', 'score', 'distance')
-        return dict(n=len(rows), low=mean.low, high=mean.high, **{k: _mean(rows, k) for k in keys})
+        return dict(n=len(rows), low=mean.low, high=mean.high, **{k: _average(rows, k) for k in keys})
 
     def to_dict(self) -> dict[str, Any]:
         "Convert to JSON-ready values: a summary of each group, and all rows."
-        return dict(groups={name: self._summary(rows) for name, rows in self.groups().items()}, rows=list(self))
+        return dict(groups={name: self._summarize(rows) for name, rows in self.groups().items()}, rows=list(self))
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
         "Build the names of the columns, and a row for each group."
@@ -146,15 +151,14 @@ class ScreenScores(list[StepRow]):
 
     def _repr_markdown_(self) -> str: return md_table(*self.table(), range(1, 9))
 
-# %% ../../nbs/screen/07_score.ipynb #9e245a35
-def _as_call(p: Any) -> Union[ToolCall, dict[str, Any], None]:
-    "Find the step in a prediction of any form"
+# %% ../../nbs/screen/07_score.ipynb #c378fd2a
+def _find_call(p: Any) -> Union[ToolCall, dict[str, Any], None]:
+    "Find the step in a prediction of any form."
     if isinstance(p, str): return read_step(p)['call']
     return p.get('call') if isinstance(p, dict) and 'name' not in p else p
 
-# %% ../../nbs/screen/07_score.ipynb #76aefe04
-def _hit(meta: Mapping[str, Any], row: StepScore, predicted: Any) -> Optional[float]:
-    "Does a click that counts as the right action land on the target? None where the target's box is not known"
+def _score_hit(meta: Mapping[str, Any], row: StepScore, predicted: Any) -> Optional[float]:
+    "Does a click that counts as the right action land on the target? None where the target's box is not known."
     box, size = meta.get('target_box'), meta.get('screen_size')
     call = predicted.to_dict() if isinstance(predicted, ToolCall) else predicted
     if row['place'] is None or not box or not size: return None
@@ -163,7 +167,6 @@ def _hit(meta: Mapping[str, Any], row: StepScore, predicted: Any) -> Optional[fl
     except (TypeError, ValueError): return None
     return float(x0 <= x <= x1 and y0 <= y <= y1) if all(map(is_number, (x0, y0, x1, y1))) else None
 
-# %% ../../nbs/screen/07_score.ipynb #c378fd2a
 def score_screens(
     samples: Iterable[Sample],      # of `load_screens`
     predictions: Mapping[str, Any], # id -> step, wire format, reply, or row of `run_screens`
@@ -172,28 +175,22 @@ def score_screens(
     "Score all samples; raises ValueError if there are none."
     rows = ScreenScores()
     for s in samples:
-        meta, found = s['meta'], _as_call(predictions.get(s['meta']['id']))
+        meta, found = s['meta'], _find_call(predictions.get(s['meta']['id']))
         row = score_step(found, meta['expected_action'], meta.get('tolerance', tolerance))
         shown = found.to_dict() if isinstance(found, ToolCall) else found
         expected = meta['expected_action']
         rows.append(StepRow(id=meta['id'], task=meta['task_type'], action_type=expected['arguments']['action'],
-                            expected=expected, predicted=shown, **row, hit=_hit(meta, row, found)))
+                            expected=expected, predicted=shown, **row, hit=_score_hit(meta, row, found)))
     if not rows: raise ValueError('there are no samples to score')
     return rows
 
-# %% ../../nbs/screen/07_score.ipynb #714d59dc
-def _mean(rows: list[StepRow], key: str) -> Optional[float]:
-    found = [r[key] for r in rows if r[key] is not None]
-    return sum(found) / len(found) if found else None
-
-# %% ../../nbs/screen/07_score.ipynb #24b80649
-def _place(call: Any, size: tuple[int, int]) -> Optional[tuple[int, int]]:
-    "Pixels that a step points at, if it does"
+# %% ../../nbs/screen/07_score.ipynb #757aaff5
+def _find_place(call: Any, size: tuple[int, int]) -> Optional[tuple[int, int]]:
+    "Find the pixels that a step points at, if it does."
     args = call.get('arguments') if isinstance(call, dict) else None
     at = args.get('coordinate') if isinstance(args, dict) else None
     return to_pixels(at, size) if at is not None and not coordinate_faults(at) else None
 
-# %% ../../nbs/screen/07_score.ipynb #757aaff5
 def step_picture(
     sample: Sample,                # of `load_screens`
     row: Optional[StepRow] = None, # its row of `ScreenScores`; None shows what is expected alone
@@ -208,5 +205,5 @@ def step_picture(
     said = json.dumps(predicted.get('arguments'), ensure_ascii=False) if predicted else 'no step'
     if row: lines.append(f'predicted: {said}')
     reach = pair[0] * image.width / RU_MAX, pair[1] * image.height / RU_MAX
-    return mark_screen(image, _place(expected, image.size), reach, _place(predicted, image.size),
+    return mark_screen(image, _find_place(expected, image.size), reach, _find_place(predicted, image.size),
                        bool(row and row['score'] == 1), [t[:160] for t in lines])

@@ -33,7 +33,6 @@ class ScreenTask(NamedTuple):
 
 SCREEN_TASKS: dict[str, ScreenTask] = {}   # name -> `ScreenTask`
 
-# %% ../../nbs/screen/03_tasks.ipynb #b6d1c26a
 def screen_task(
     name: str,   # of the task
     *kinds: str  # names of its kinds, drawn evenly unless a configuration says otherwise
@@ -92,33 +91,31 @@ _ITEMS = ('Ink', 'Paper', 'Tape', 'Stapler', 'Lamp', 'Chair', 'Desk', 'Folder', 
 _TOWNS = ('Bergen', 'Lyon', 'Porto', 'Graz', 'Turku', 'Ghent', 'Split', 'Cork', 'Gdansk', 'Malmo')
 _FIELDS = ('Name', 'Company', 'City', 'Street', 'Phone', 'Reference', 'Project', 'Comment')
 
-# %% ../../nbs/screen/03_tasks.ipynb #f622c031
 def _inset(box: PixelBox, by: int = 12) -> PixelBox: return box[0] + by, box[1] + by, box[2] - by, box[3] - by
 
-def _value(label: str, rng: random.Random) -> str:
-    "Something to stand in a field"
+def _make_value(label: str, rng: random.Random) -> str:
+    "Make up something to stand in a field."
     banks = {'Name': _PEOPLE, 'City': _TOWNS, 'Project': _SUBJECTS,
              'Company': [f'{t} {k}' for t in _TOWNS for k in ('Ltd', 'Group')]}
     if label in banks: return rng.choice(banks[label])
     if label in ('Phone', 'Reference'): return str(rng.randrange(10_000, 999_999))
     return f'{rng.choice(_ITEMS)} {rng.randrange(1, 200)}'
 
-# %% ../../nbs/screen/03_tasks.ipynb #49a0b527
-def _form(s: Scene, room: PixelBox, labels: Sequence[str], focus: Optional[str] = None,
+# %% ../../nbs/screen/03_tasks.ipynb #d377e8c4
+def _draw_form(s: Scene, room: PixelBox, labels: Sequence[str], focus: Optional[str] = None,
           values: Optional[dict[str, str]] = None) -> dict[str, PixelBox]:
-    "A form in `room`; the box of each field"
+    "Draw a form in `room`; the box of each field."
     width, high = min(340, (room[2] - room[0] - 60) // 2), 3 * s.scale + 24
     at = lambda i: (room[0] + 20 + i % 2 * (width + 20), room[1] + 16 + i // 2 * high)
     return {name: s.field(name, at(i), width, (values or {}).get(name, ''), name == focus)
             for i, name in enumerate(labels)}
 
-# %% ../../nbs/screen/03_tasks.ipynb #d377e8c4
 @screen_task('click-button', 'toolbar', 'dialog', 'form')
 def _click_button(rng: random.Random, kind: str) -> Shot:
     "Click a named button."
     s = Scene(rng)
     below = s.toolbar(s.app(rng.choice(_APPS)), rng.sample(_TOOLS, 8))
-    _form(s, below, rng.sample(_FIELDS, 4))
+    _draw_form(s, below, rng.sample(_FIELDS, 4))
     if kind == 'dialog':
         s.dialog(below, 'Leave this page?', ['Some entries are not saved yet.'],
                  rng.sample(['Keep', 'Discard', 'Cancel', 'Later'], 3))
@@ -132,9 +129,9 @@ def _click_button(rng: random.Random, kind: str) -> Shot:
     return Shot(s, said.format(label), ToolCall('left_click'), box, {'button_label': label})
 
 # %% ../../nbs/screen/03_tasks.ipynb #60b9b1d1
-def _month(s: Scene, rng: random.Random,
+def _draw_month(s: Scene, rng: random.Random,
            dots: Sequence[int] = ()) -> tuple[str, PixelBox, dict[int, PixelBox]]:
-    "A month's page: its name, the box of all, the box of each day"
+    "Draw a month's page: its name, the box of all, the box of each day."
     year, number = rng.randint(2019, 2031), rng.randint(1, 12)
     room = _inset(s.app('Calendar'), 16)
     name = f'{calendar.month_name[number]} {year}'
@@ -142,23 +139,21 @@ def _month(s: Scene, rng: random.Random,
     box = (room[0], room[1] + 3 * s.scale, room[2], room[3])
     return name, box, s.month(box, year, number, dots)
 
-# %% ../../nbs/screen/03_tasks.ipynb #e6b1bfad
 @screen_task('click-day', 'plain', 'dotted')
 def _click_day(rng: random.Random, kind: str) -> Shot:
     "Click a day of a month."
     s = Scene(rng)
-    name, _, days = _month(s, rng, tuple(rng.sample(range(1, 29), 5)) if kind == 'dotted' else ())
+    name, _, days = _draw_month(s, rng, tuple(rng.sample(range(1, 29), 5)) if kind == 'dotted' else ())
     day = rng.choice(sorted(days))
     said = rng.choice((f'Click on day {day} in the calendar.', f'Select {name.split()[0]} {day}.',
                        f'Pick {day} {name}.'))
     return Shot(s, said, ToolCall('left_click'), days[day], {'day': day, 'month': name})
 
-# %% ../../nbs/screen/03_tasks.ipynb #546569ea
 @screen_task('scroll-month', 'next', 'previous')
 def _scroll_month(rng: random.Random, kind: str) -> Shot:
     "Scroll a calendar to the next or the previous month."
     s = Scene(rng)
-    name, box, _ = _month(s, rng)
+    name, box, _ = _draw_month(s, rng)
     said = rng.choice((f'Scroll to the {kind} month.',
                        f'Show the month {"after" if kind == "next" else "before"} {name} by scrolling.'))
     return Shot(s, said, ToolCall('scroll', pixels=100 if kind == 'next' else -100), box, {'month': name})
@@ -166,38 +161,36 @@ def _scroll_month(rng: random.Random, kind: str) -> Shot:
 # %% ../../nbs/screen/03_tasks.ipynb #f5c7b268
 _COLORS, _GREYS = ('#9fd3a8', '#f2c38b', '#a9c8f0', '#e8a7b5', '#d9cf7c'), ('#c8c8c8', '#d6d6d6', '#bcbcbc')
 
-def _entries(rng: random.Random, n: int, colors: tuple[str, ...]) -> list[Entry]:
-    "Appointments at different times with different titles"
+def _make_entries(rng: random.Random, n: int, colors: tuple[str, ...]) -> list[Entry]:
+    "Make appointments at different times with different titles."
     slots = rng.sample([(d, h) for d in range(5) for h in range(8, 18)], n)
     return [Entry(day=d, hour=h, title=t, color=rng.choice(colors))
             for (d, h), t in zip(slots, rng.sample(_SUBJECTS, n))]
 
-# %% ../../nbs/screen/03_tasks.ipynb #93508823
-def _appointment(rng: random.Random, entries: list[Entry], target: int, said: tuple[str, ...]) -> Shot:
-    "A week with `entries`, one of which is meant"
+def _click_entry(rng: random.Random, entries: list[Entry], target: int, said: tuple[str, ...]) -> Shot:
+    "Draw a week with `entries`, one of which is meant."
     s, e = Scene(rng), entries[target]
     box = s.week(_inset(s.app('Calendar', .8)), entries)[target]
     e = dict(e, day=DAYS[e['day']])
     words = rng.choice(said).format(**e)
     return Shot(s, words, ToolCall('left_click'), box, {'title': e['title'], 'day': e['day'], 'hour': e['hour']})
 
-# %% ../../nbs/screen/03_tasks.ipynb #6b823c9b
 _WHEN = ("Click the appointment '{title}' on {day} at {hour}:00.",
          "On {day} at {hour}:00 there is '{title}': click on it.")
 
 @screen_task('select-appointment', 'sparse', 'crowded')
 def _select_appointment(rng: random.Random, kind: str) -> Shot:
     "Select an appointment by its title."
-    entries = _entries(rng, 3 if kind == 'sparse' else 11, _COLORS)
-    return _appointment(rng, entries, 0, ("Select the appointment '{title}'.", "Select '{title}' on {day}."))
+    entries = _make_entries(rng, 3 if kind == 'sparse' else 11, _COLORS)
+    return _click_entry(rng, entries, 0, ("Select the appointment '{title}'.", "Select '{title}' on {day}."))
 
 @screen_task('click-appointment', 'grey_grey', 'other_colors', 'adversarial')
 def _click_appointment(rng: random.Random, kind: str) -> Shot:
     "Click an appointment among others that look alike."
-    entries = _entries(rng, 7, _GREYS)
+    entries = _make_entries(rng, 7, _GREYS)
     if kind == 'other_colors': entries[0]['color'] = rng.choice(_COLORS)
     if kind == 'adversarial': entries[1].update(title=entries[0]['title'], color=entries[0]['color'])
-    return _appointment(rng, entries, 0, _WHEN)
+    return _click_entry(rng, entries, 0, _WHEN)
 
 # %% ../../nbs/screen/03_tasks.ipynb #7bb7b6ff
 _MOUSE = {'right': ('right_click', ("Open the context menu of '{}'.", "Right-click on '{}'.")),
@@ -215,27 +208,26 @@ def _use_mouse(rng: random.Random, kind: str) -> Shot:
     i = rng.choice(sorted(boxes))
     return Shot(s, rng.choice(said).format(items[i]), ToolCall(action), boxes[i], {'entry': items[i]})
 
-# %% ../../nbs/screen/03_tasks.ipynb #e8265c2d
-def _long_list(s: Scene, rng: random.Random, room: PixelBox) -> PixelBox:
-    "A part of a long list; its box"
+# %% ../../nbs/screen/03_tasks.ipynb #8b8dee6c
+def _draw_long_list(s: Scene, rng: random.Random, room: PixelBox) -> PixelBox:
+    "Draw a part of a long list; its box."
     items = [f'{n:03d}  {rng.choice(_PEOPLE)}, {rng.choice(_TOWNS)}' for n in range(1, 121)]
     s.listing(room, items, rng.randint(10, 80))
     return room
 
-def _wide_table(s: Scene, rng: random.Random, room: PixelBox) -> PixelBox:
-    "A part of a wide table; its box"
+def _draw_wide_table(s: Scene, rng: random.Random, room: PixelBox) -> PixelBox:
+    "Draw a part of a wide table; its box."
     first, high = rng.randint(3, 12), 18
     head = [f'Week {first + i}' for i in range(6)]
     s.table((room[0], room[1], room[2], room[3] - high), head, [[rng.randrange(100) for _ in head] for _ in range(40)])
     s.scrollbar((room[0], room[3] - high, room[2], room[3]), first / 20, (first + 6) / 20)
     return room
 
-# %% ../../nbs/screen/03_tasks.ipynb #8b8dee6c
 @screen_task('scroll-list', 'down', 'up', 'right', 'left')
 def _scroll_list(rng: random.Random, kind: str) -> Shot:
     "Scroll a list or a wide table by a page."
     s, across = Scene(rng), kind in ('right', 'left')
-    box = (_wide_table if across else _long_list)(s, rng, _inset(s.app(rng.choice(_APPS))))
+    box = (_draw_wide_table if across else _draw_long_list)(s, rng, _inset(s.app(rng.choice(_APPS))))
     pixels = (box[2] - box[0] if across else box[3] - box[1]) * (1 if kind in ('down', 'right') else -1)
     what = 'table' if across else 'list'
     said = rng.choice((f'Scroll {kind} by one page in the {what}.', f'Scroll the {what} {kind} to see more of it.'))
@@ -248,8 +240,9 @@ def _type_into_field(rng: random.Random, kind: str) -> Shot:
     s, labels = Scene(rng), rng.sample(_FIELDS, 6)
     target, other = labels[0], labels[1]
     rng.shuffle(labels)
-    value, filled = _value(target, rng), {n: _value(n, rng) for n in labels if n != target and rng.random() < .4}
-    boxes = _form(s, s.app(rng.choice(_APPS)), labels, target if kind == 'focused' else other, filled)
+    value = _make_value(target, rng)
+    filled = {n: _make_value(n, rng) for n in labels if n != target and rng.random() < .4}
+    boxes = _draw_form(s, s.app(rng.choice(_APPS)), labels, target if kind == 'focused' else other, filled)
     call = ToolCall('type', text=value) if kind == 'focused' else ToolCall('left_click')
     said = rng.choice(("Enter '{}' in the field '{}'.", "Type '{}' into '{}'."))
     return Shot(s, said.format(value, target), call, boxes[target], {'field': target, 'value': value})
@@ -275,12 +268,20 @@ def _press_keys(rng: random.Random, kind: str) -> Shot:
     return Shot(s, said.format(what), ToolCall('key', keys=keys), s.mark('editor', 'text', room),
                 {'shortcut': '+'.join(keys)})
 
-# %% ../../nbs/screen/03_tasks.ipynb #8912d804
-def _after(prompt: str, *calls: ToolCall) -> str:
-    "An instruction with the steps that were taken already"
+# %% ../../nbs/screen/03_tasks.ipynb #07ce3ecb
+def _add_steps(prompt: str, *calls: ToolCall) -> str:
+    "Add the steps that were taken already to an instruction."
     return prompt + '\nSteps so far:\n' + '\n'.join(json.dumps(c.to_dict()['arguments']) for c in calls)
 
-# %% ../../nbs/screen/03_tasks.ipynb #07ce3ecb
+def _draw_icon(s: Scene, name: str, cell: PixelBox) -> PixelBox:
+    "Draw a file or a folder with its name; the box of its picture."
+    x, y = middle(cell)
+    folder = not name.endswith('.txt')
+    box = (x - 24, y - 30, x + 24, y + 8) if folder else (x - 18, y - 34, x + 18, y + 8)
+    s.box(box, '#e9c46a' if folder else '#ffffff', 'soft', 4 if folder else 1)
+    s.text((x, y + 22), name, anchor='mm')
+    return s.mark('folder' if folder else 'file', name, box)
+
 @screen_task('drag-file', 'grab', 'drop')
 def _drag_file(rng: random.Random, kind: str) -> Shot:
     "Drag a file to a folder: move to it, then drag."
@@ -289,25 +290,15 @@ def _drag_file(rng: random.Random, kind: str) -> Shot:
     w, h = (room[2] - room[0]) // 5, (room[3] - room[1]) // 4
     slots = rng.sample([(c, r) for c in range(5) for r in range(4)], 9)
     names = [f'{n}.txt' for n in rng.sample(_ITEMS, 6)] + rng.sample(_TOWNS, 3)
-    boxes = [_icon(s, name, (room[0] + c * w, room[1] + r * h, room[0] + c * w + w, room[1] + r * h + h))
+    boxes = [_draw_icon(s, name, (room[0] + c * w, room[1] + r * h, room[0] + c * w + w, room[1] + r * h + h))
              for name, (c, r) in zip(names, slots)]
     said = rng.choice(("Drag the file '{}' into the folder '{}'.",
                        "Move '{}' to '{}' by dragging it.")).format(names[0], names[6])
     meta = {'file': names[0], 'folder': names[6], 'step': 1 if kind == 'grab' else 2}
     if kind == 'grab': return Shot(s, said, ToolCall('mouse_move'), boxes[0], meta)
     s.pointer(middle(boxes[0]))
-    return Shot(s, _after(said, ToolCall.mouse_move(to_units(middle(boxes[0]), s.size))), ToolCall('left_click_drag'),
-                boxes[6], meta)
-
-# %% ../../nbs/screen/03_tasks.ipynb #51d609ab
-def _icon(s: Scene, name: str, cell: PixelBox) -> PixelBox:
-    "A file or a folder with its name; the box of its picture"
-    x, y = middle(cell)
-    folder = not name.endswith('.txt')
-    box = (x - 24, y - 30, x + 24, y + 8) if folder else (x - 18, y - 34, x + 18, y + 8)
-    s.box(box, '#e9c46a' if folder else '#ffffff', 'soft', 4 if folder else 1)
-    s.text((x, y + 22), name, anchor='mm')
-    return s.mark('folder' if folder else 'file', name, box)
+    said = _add_steps(said, ToolCall.mouse_move(to_units(middle(boxes[0]), s.size)))
+    return Shot(s, said, ToolCall('left_click_drag'), boxes[6], meta)
 
 # %% ../../nbs/screen/03_tasks.ipynb #06be9c73
 _STATES = {'running': ('Please wait', ToolCall.wait(5)), 'done': ('Done', ToolCall.terminate('success')),
@@ -325,10 +316,10 @@ def _wait_progress(rng: random.Random, kind: str) -> Shot:
     inner = s.dialog(below, f'{what[0]}: {title}', [words, '', ''], ['Hide'])
     bar = s.progress((inner[0] + 24, inner[1] + 4 * s.scale, inner[2] - 24, inner[1] + 4 * s.scale + 20), share)
     said = f'{what[0]} of {item} was started. Wait until it ends, then report whether it worked.'
-    return Shot(s, said if kind == 'running' else _after(said, _STATES['running'][1]), replace(call), bar,
+    return Shot(s, said if kind == 'running' else _add_steps(said, _STATES['running'][1]), replace(call), bar,
                 {'step': 1 if kind == 'running' else 2})
 
-# %% ../../nbs/screen/03_tasks.ipynb #28236208
+# %% ../../nbs/screen/03_tasks.ipynb #3048086b
 _Question = tuple[str, str, PixelBox]   # instruction, right answer, where it stands
 
 def _ask_table(s: Scene, rng: random.Random, room: PixelBox) -> _Question:
@@ -339,19 +330,16 @@ def _ask_table(s: Scene, rng: random.Random, room: PixelBox) -> _Question:
     said = f"How many of '{items[r]}' are in stock?" if c == 2 else f"What is the {head[c].lower()} of '{items[r]}'?"
     return said, str(rows[r][c]), cells[r][c]
 
-# %% ../../nbs/screen/03_tasks.ipynb #89b3705a
 def _ask_form(s: Scene, rng: random.Random, room: PixelBox) -> _Question:
     labels = rng.sample(_FIELDS, 6)
-    values = {n: _value(n, rng) for n in labels}
+    values = {n: _make_value(n, rng) for n in labels}
     label = rng.choice(labels)
-    return f"What stands in the field '{label}'?", values[label], _form(s, room, labels, values=values)[label]
+    return f"What stands in the field '{label}'?", values[label], _draw_form(s, room, labels, values=values)[label]
 
-# %% ../../nbs/screen/03_tasks.ipynb #bb16c5e2
 def _ask_calendar(s: Scene, rng: random.Random, room: PixelBox) -> _Question:
-    entries = _entries(rng, 6, _COLORS)
+    entries = _make_entries(rng, 6, _COLORS)
     return f"On which day is '{entries[0]['title']}'?", DAYS[entries[0]['day']], s.week(_inset(room), entries)[0]
 
-# %% ../../nbs/screen/03_tasks.ipynb #3048086b
 _QUESTIONS = dict(table=_ask_table, form=_ask_form, calendar=_ask_calendar)
 
 @screen_task('answer-question', *_QUESTIONS)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['MOST_SEEN', 'Kind', 'DPI', 'SIDES', 'KEPT_OPEN', 'KEPT_DOCUMENTS', 'RequestError', 'AllowedPaths', 'Caller',
-           'caller_of', 'Limits', 'DocumentInfo', 'Document', 'encoded', 'Upload', 'Library']
+           'caller_of', 'Limits', 'DocumentInfo', 'encoded', 'Document', 'Upload', 'Library']
 
 # %% ../../nbs/server/01_documents.ipynb #5e532647
 class RequestError(ValueError):
@@ -50,13 +50,35 @@ def _is_ambiguous(name: str) -> bool:
             or bool(re.match(r'[A-Za-z][A-Za-z0-9+.-]*:', name)) or bool(_CODED.search(name)))
 
 def _check_name(name: str) -> str:
-    "A name that is one; raises `RequestError` otherwise"
+    "Check that a name is one; raises `RequestError` otherwise."
     if not isinstance(name, str) or not name.strip(): raise RequestError('a path is empty; name a document')
     if len(name) > _MOST_LETTERS: raise RequestError(f'a path has more than {_MOST_LETTERS} characters')
     if _is_ambiguous(name): raise RequestError(f'{one_line(name, 60)!r}: {_OUTSIDE}', 403)
     return name
 
 # %% ../../nbs/server/01_documents.ipynb #1a93d152
+def _resolve_root(path: Union[str, Path]) -> Path:
+    "Resolve a root without links; raises `RequestError` where there is none."
+    try: return Path(path).expanduser().resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        raise RequestError(f'{path}: there is no such file or folder') from None
+
+def _is_hidden(path: Path) -> bool: return any(part.startswith('.') for part in path.parts)
+
+def _resolve_name(root: Path, name: str) -> Path:
+    "Resolve a relative name at a root, which may be a file."
+    return root / name if root.is_dir() else root.parent / name
+
+_ENDINGS = {'.pdf', '.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff'}
+MOST_SEEN = 20_000   # files that are looked through for a list of documents
+
+def _list_files(root: Path) -> Iterator[Path]:
+    "List the files below a root in order, hidden ones and links to folders left out."
+    if root.is_file(): yield root
+    for folder, below, names in os.walk(root):
+        below[:] = sorted(b for b in below if not b.startswith('.'))
+        yield from (Path(folder, name) for name in sorted(names) if not name.startswith('.'))
+
 class AllowedPaths:
     "Folders and files that may be opened, and nothing beside them."
     def __init__(self,
@@ -79,7 +101,7 @@ class AllowedPaths:
         "The place that a name means; raises `RequestError` for one that leads out or that is not there."
         _check_name(name)
         if not self.paths: raise RequestError('this server opens no paths; hand the document in, or start it with one')
-        places = [Path(name)] if Path(name).is_absolute() else [_path_at(root, name) for root in self.paths]
+        places = [Path(name)] if Path(name).is_absolute() else [_resolve_name(root, name) for root in self.paths]
         for place in places:
             try: real = place.resolve(strict=True)
             except (OSError, RuntimeError, ValueError): continue
@@ -96,8 +118,8 @@ class AllowedPaths:
         try: found = [p.resolve(strict=True) for p in files_inside(path)]
         except (OSError, RuntimeError) as e: raise RequestError(f'{one_line(path.name, 60)}: cannot be read') from e
         except PageError as e: raise RequestError(f'{one_line(path.name, 60)}: there is no page in this folder') from e
-        if not all(map(self.holds, found)): raise RequestError(f'{one_line(path.name, 60)!r}: a link in it leads out',
-                                                            403)
+        if not all(map(self.holds, found)):
+            raise RequestError(f'{one_line(path.name, 60)!r}: a link in it leads out', 403)
         return found
 
     def documents(self,
@@ -107,36 +129,12 @@ class AllowedPaths:
         found = list[str]()
         for root in self.paths:
             base = root if root.is_dir() else root.parent
-            for seen, path in enumerate(_walk(root)):
+            for seen, path in enumerate(_list_files(root)):
                 if seen >= MOST_SEEN or len(found) >= most: break
                 name = path.relative_to(base).as_posix()
                 if path.suffix.lower() not in _ENDINGS or _is_ambiguous(name): continue
                 if self.holds(path.resolve()): found.append(name)
         return list(dict.fromkeys(found))[:most]
-
-# %% ../../nbs/server/01_documents.ipynb #7a05591e
-def _resolve_root(path: Union[str, Path]) -> Path:
-    "A root without links; raises `RequestError` where there is none"
-    try: return Path(path).expanduser().resolve(strict=True)
-    except (OSError, RuntimeError, ValueError):
-        raise RequestError(f'{path}: there is no such file or folder') from None
-
-def _is_hidden(path: Path) -> bool: return any(part.startswith('.') for part in path.parts)
-
-def _path_at(root: Path, name: str) -> Path:
-    "What a relative name means at a root, which may be a file"
-    return root / name if root.is_dir() else root.parent / name
-
-# %% ../../nbs/server/01_documents.ipynb #93b6cf18
-_ENDINGS = {'.pdf', '.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff'}
-MOST_SEEN = 20_000   # files that are looked through for a list of documents
-
-def _walk(root: Path) -> Iterator[Path]:
-    "The files below a root in order, hidden ones and links to folders left out"
-    if root.is_file(): yield root
-    for folder, below, names in os.walk(root):
-        below[:] = sorted(b for b in below if not b.startswith('.'))
-        yield from (Path(folder, name) for name in sorted(names) if not name.startswith('.'))
 
 # %% ../../nbs/server/01_documents.ipynb #bdf64734
 class Caller(NamedTuple):
@@ -163,7 +161,7 @@ class Limits:
     waiting: int = 100                  # episodes of one caller that wait or run
     seconds: float = 900.               # of one episode, from its first turn
 
-# %% ../../nbs/server/01_documents.ipynb #748036d9
+# %% ../../nbs/server/01_documents.ipynb #626f2e22
 Kind = Literal['path', 'upload']
 DPI = 144   # resolution at which pages are drawn for agents
 
@@ -175,7 +173,23 @@ class DocumentInfo(TypedDict):
     kind: Kind    # opened by a path, or handed in
     at: str       # when, in UTC
 
-# %% ../../nbs/server/01_documents.ipynb #626f2e22
+def _remove_folders(text: str, document: 'Document') -> str:
+    "Name in a message the document instead of where it lies."
+    for path, label in zip(document.files, document.labels, strict=True): text = text.replace(str(path), label)
+    return text.replace('password=...', 'a password')
+
+SIDES = 64, 2400   # least and most of the longest side of a picture, in pixels
+
+def encoded(
+    image: 'Image',                         # RGB
+    form: Literal['webp', 'png'] = 'webp'   # of the file
+) -> bytes:
+    "A picture as a file."
+    out = io.BytesIO()
+    if form == 'png': image.save(out, 'PNG')
+    else: image.save(out, 'WEBP', quality=80)
+    return out.getvalue()
+
 @dataclass
 class Document:
     "One document of one caller."
@@ -220,11 +234,11 @@ class Document:
             return self.held
 
     def _open_pages(self) -> Pages:
-        "The files as pages; `RequestError` for what is no document"
+        "Open the files as pages; raises `RequestError` for what is no document."
         try:
             return load_pages(self.files if len(self.files) > 1 else self.files[0], dpi=DPI, password=self.password,
                               max_pixels=self.max_pixels)
-        except (ValueError, OSError) as e: raise RequestError(_without_folders(str(e), self)) from e
+        except (ValueError, OSError) as e: raise RequestError(_remove_folders(str(e), self)) from e
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -268,11 +282,11 @@ class Document:
         return self._draw(lambda: encoded(self.pages.thumbnail(number, side)))
 
     def _draw(self, draw: Callable[[], Any]) -> Any:
-        "What is drawn or read; whatever goes wrong with the page is a `RequestError`"
+        "Draw or read; whatever goes wrong with the page is a `RequestError`."
         try:
             with self.in_use(): return draw()
         except RequestError: raise
-        except (ValueError, OSError) as e: raise RequestError(_without_folders(str(e), self), 422) from e
+        except (ValueError, OSError) as e: raise RequestError(_remove_folders(str(e), self), 422) from e
 
     def region(self,
         page: int,                  # from 1
@@ -307,25 +321,6 @@ class Document:
         "The pages that some words are about; raises `RequestError` where nothing is asked for."
         if not str(words).strip(): raise RequestError('say what to look for')
         return self._draw(lambda: self.index.search(words, max(1, min(50, k))))
-
-# %% ../../nbs/server/01_documents.ipynb #27f2d1b0
-def _without_folders(text: str, document: Document) -> str:
-    "A message that names the document instead of where it lies"
-    for path, label in zip(document.files, document.labels, strict=True): text = text.replace(str(path), label)
-    return text.replace('password=...', 'a password')
-
-# %% ../../nbs/server/01_documents.ipynb #219bf3de
-SIDES = 64, 2400   # least and most of the longest side of a picture, in pixels
-
-def encoded(
-    image: 'Image',                         # RGB
-    form: Literal['webp', 'png'] = 'webp'   # of the file
-) -> bytes:
-    "A picture as a file."
-    out = io.BytesIO()
-    if form == 'png': image.save(out, 'PNG')
-    else: image.save(out, 'WEBP', quality=80)
-    return out.getvalue()
 
 # %% ../../nbs/server/01_documents.ipynb #b9c6e8ba
 class Upload:
@@ -366,7 +361,7 @@ class Upload:
 KEPT_OPEN = 16               # documents whose files are open
 KEPT_DOCUMENTS = 5000        # documents of all callers together
 
-def _shown_name(
+def _clean_name(
     name: Any # what a sender calls a document
 ) -> str:     # such as 'report.pdf'
     "The last part of a name, as one line that is safe to show."
@@ -411,7 +406,7 @@ class Library:
             return found
 
     def _mark_used(self, document: Document):
-        "Note that a document is used; those used longest ago let their files go"
+        "Note that a document is used; those used longest ago let their files go."
         self._open[document.id] = None
         self._open.move_to_end(document.id)
         while len(self._open) > KEPT_OPEN:
@@ -431,13 +426,14 @@ class Library:
         found = self.allowed_paths.find(name)
         files = self.allowed_paths.files(found)
         try: mark = files_mark(files)
-        except OSError as e: raise RequestError(f'{_shown_name(name)}: cannot be read') from e
+        except OSError as e: raise RequestError(f'{_clean_name(name)}: cannot be read') from e
         return self._find_known(caller, mark) or self._add_document(caller, found.name, 'path', files, mark, password)
 
     def _find_known(self, caller: Caller, mark: str) -> Optional[Document]:
-        "What the caller has open of the same content"
-        with self._lock: return next((d for d in self._all.values() if d.owner == caller.owner and d.mark == mark),
-                                     None)
+        "Find what the caller has open of the same content."
+        with self._lock:
+            mine = (d for d in self._all.values() if d.owner == caller.owner and d.mark == mark)
+            return next(mine, None)
 
     def uploading(self, caller: Caller) -> Upload:
         "Where a document can be written; raises `RequestError` where the caller has too many, or there is no room."
@@ -449,7 +445,7 @@ class Library:
         return Upload(place, self.limits.upload_bytes)
 
     def _check_room(self, caller: Caller):
-        "`RequestError` where a caller has as many documents as one may"
+        "Raise `RequestError` where a caller has as many documents as one may."
         mine = sum(d.owner == caller.owner for d in [*self._all.values()])
         if mine >= self.limits.documents:
             raise RequestError(f'{mine} documents are open, as many as allowed; remove some', 429)
@@ -466,7 +462,7 @@ class Library:
         try:
             known = self._find_known(caller, mark)
             paths = [part.path for part in parts]
-            found = known or self._add_document(caller, _shown_name(name), 'upload', paths, mark, password)
+            found = known or self._add_document(caller, _clean_name(name), 'upload', paths, mark, password)
         except BaseException:
             for part in parts: part.drop()
             raise
@@ -487,9 +483,9 @@ class Library:
 
     def _add_document(self, caller: Caller, name: str, kind: Kind, files: list[Path], mark: str,
                       password: Optional[str]) -> Document:
-        "A new document, opened once to see that it is one"
+        "Add a document, opened once to see that it is one."
         self._check_room(caller)
-        stored = dict(id=secrets.token_hex(12), owner=caller.owner, name=_shown_name(name), kind=kind, mark=mark,
+        stored = dict(id=secrets.token_hex(12), owner=caller.owner, name=_clean_name(name), kind=kind, mark=mark,
                       files=[str(f) for f in files], count=0, at=utc_now())
         document = self._restore_document(stored)
         document.password = password
@@ -506,24 +502,24 @@ class Library:
         return document
 
     def _restore_document(self, said: dict[str, Any]) -> Document:
-        "A document of what was written of it"
+        "Make a document of what was written of it."
         files = [Path(f) for f in said['files']]
         return Document(**{**said, 'files': files}, reader=self.reader, visual=self.visual, check=self._check_allowed,
                         max_pixels=self.limits.pixels)
 
     def _forget_oldest(self):
-        "Forget the oldest documents that can be opened again, where there are too many"
+        "Forget the oldest documents that can be opened again, where there are too many."
         for old in [d for d in self._all.values() if d.kind == 'path'][:max(0, len(self._all) - KEPT_DOCUMENTS)]:
             if old.id in self._open or old.users: continue
             del self._all[old.id]
             self._record_removal(old.id)
 
     def _record_removal(self, id: str):
-        "Write down that a document is not known any more"
+        "Write down that a document is not known any more."
         append_line(self.folder / OPENED, json.dumps(dict(id=id, gone=True)), mode=0o600)
 
     def _check_allowed(self, document: Document):
-        "`RequestError` where a document may not be opened"
+        "Raise `RequestError` where a document may not be opened."
         uploads = (self.folder / 'uploads').resolve()
         for path in document.files:
             try: real = path.resolve(strict=True)
@@ -532,13 +528,13 @@ class Library:
             if not inside: raise RequestError(f'{document.name} is not under the folders of this server any more', 403)
 
     def _record_document(self, document: Document):
-        "Write down what is open"
+        "Write down what is open."
         said = dict(id=document.id, owner=document.owner, name=document.name, kind=document.kind, mark=document.mark,
                     files=[str(f) for f in document.files], count=document.count, at=document.at)
         append_line(self.folder / OPENED, json.dumps(said, ensure_ascii=False), mode=0o600)
 
     def _restore_all(self):
-        "The documents that were open when the server ended; lines that say none are left out"
+        "Restore the documents that were open when the server ended; leave out lines that say none."
         with suppress(FileNotFoundError):
             for _, said in json_lines(self.folder / OPENED):
                 if said.get('gone'): self._all.pop(str(said.get('id')), None)

@@ -49,17 +49,16 @@ class StoredEpisode(TypedDict):
     offset: Optional[int]      # of its record; None: there is none yet
     summary: dict[str, Any]    # of `summarize_record`
 
-# %% ../../nbs/server/04_episodes.ipynb #5bce69b3
 _WRITTEN = ('id', 'owner', 'document', 'name', 'question', 'settings', 'asked', 'index', 'earlier')
 _INTERRUPTED, _STOPPED = 'interrupted: ', 'stopped: '   # how errors of such records begin
 
-def _without_record(said: Mapping[str, Any]) -> StoredEpisode:
-    "What a line says of an episode that has no record"
+def _make_stored(said: Mapping[str, Any]) -> StoredEpisode:
+    "Take what a line says of an episode that has no record."
     return cast(StoredEpisode, {**{k: said[k] for k in _WRITTEN}, 'state': 'interrupted', 'right': None,
                                 'offset': None, 'summary': summarize_record({})})
 
-def _state_of(record: Record) -> State:
-    "How an episode ended, by its record"
+def _read_state(record: Record) -> State:
+    "Read from its record how an episode ended."
     if record['status'] == 'ok': return 'done'
     why = record['error'] or ''
     if why.startswith(_INTERRUPTED): return 'interrupted'
@@ -88,29 +87,29 @@ class EpisodeStore:
     def __exit__(self, *rest): self.log.close()
 
     def _read_earlier(self):
-        "Take in what an earlier server left"
-        for said in self._lines(ASKED):
-            with suppress(KeyError): self.episodes[str(said['id'])] = _without_record(said)
+        "Take in what an earlier server left."
+        for said in self._read_lines(ASKED):
+            with suppress(KeyError): self.episodes[str(said['id'])] = _make_stored(said)
         with suppress(FileNotFoundError):
             for offset, record in read_records(self.folder / RECORDS): self._add_record(offset, record)
-        for said in self._lines(MARKS):
+        for said in self._read_lines(MARKS):
             if stored := self.episodes.get(str(said.get('id'))): stored['right'] = said.get('right')
         self._add_labels([Settings.model_construct(**e['settings']).label for e in self.episodes.values()])
         for stored in [*self.episodes.values()]:
             if stored['offset'] is None: self._write_interrupted(stored)
 
-    def _lines(self, name: str) -> Iterable[dict[str, Any]]:
-        "The lines of a file that may not be there"
+    def _read_lines(self, name: str) -> Iterable[dict[str, Any]]:
+        "Read the lines of a file that may not be there."
         path = self.folder / name
         return (said for _, said in json_lines(path)) if path.is_file() else ()
 
     def _add_record(self, offset: int, record: Record):
-        "Remember where a record stands, and its summary"
+        "Remember where a record stands, and its summary."
         if stored := self.episodes.get(str(record['sample'])):
-            stored.update(offset=offset, state=_state_of(record), summary=summarize_record(record))
+            stored.update(offset=offset, state=_read_state(record), summary=summarize_record(record))
 
     def _write_interrupted(self, stored: StoredEpisode):
-        "Write down that an episode was interrupted"
+        "Write down that an episode was interrupted."
         lost: Any = SimpleNamespace(id=stored['id'], index=stored['index'], question=stored['question'],
                                     settings=Settings.model_construct(**stored['settings']))
         record = new_record(lost, stored['name'], 0)
@@ -118,7 +117,7 @@ class EpisodeStore:
         self.write(record)
 
     def _add_labels(self, labels: Sequence[str]):
-        "Have `run.json` name every way of answering that was used"
+        "Have `run.json` name every way of answering that was used."
         new = [label for label in dict.fromkeys(labels) if label not in self._labels]
         if self._labels and not new: return
         self._labels += new
@@ -137,7 +136,7 @@ class EpisodeStore:
                     settings=job.settings.model_dump(), asked=utc_now(), earlier=earlier)
         with self.lock:
             job.index = len(self.episodes)   # under the lock: no two have the same
-            stored = _without_record({**said, 'index': job.index})
+            stored = _make_stored({**said, 'index': job.index})
             stored['state'] = 'waiting'
             append_line(self.folder / ASKED, json.dumps({k: stored[k] for k in _WRITTEN}, ensure_ascii=False),
                         mode=0o600)
@@ -176,7 +175,6 @@ class PagesRead(BaseModel):
     transcriber: str   # the model that writes pages down; '' where none does
     visual: str        # the checkpoint by which pages are found by their looks; '' where none is
 
-# %% ../../nbs/server/04_episodes.ipynb #e0f5f054
 class EpisodeService:
     "Documents, questions and answers of all callers; use it in a `with` block."
     def __init__(self,
@@ -202,7 +200,7 @@ class EpisodeService:
         return self
 
     def __exit__(self, *rest):
-        "Have what works end, and wait a little for it"
+        "Have what works end, and wait a little for it."
         for job in [*self._working]: job.stop('the server ended')
         until = time.monotonic() + LAST_SECONDS
         while self._working and time.monotonic() < until: time.sleep(.02)
@@ -226,7 +224,7 @@ class EpisodeService:
         notes: Sequence[Note] = ()         # by hand, behind what that one wrote
     ) -> Job:                              # which has begun, or waits
         "Ask a question; raises `RequestError` where it cannot be asked."
-        job = await asyncio.to_thread(self._new_job, caller, document, question, settings, earlier, notes)
+        job = await asyncio.to_thread(self._make_job, caller, document, question, settings, earlier, notes)
         ahead, place = self.queue.waiting, self.queue.enter(caller.lane)
         try: await asyncio.to_thread(self.store.add, job, self.library.get(caller, document).name, earlier)
         except BaseException:
@@ -236,45 +234,45 @@ class EpisodeService:
         job.add(EpisodeEvent(kind='waiting', ahead=ahead))
         job.task = asyncio.create_task(self._run(job, place))
         job.task.add_done_callback(lambda task: self.queue.leave(caller.lane, place))
-        while len(self._jobs) > LATEST: self._forget()
+        while len(self._jobs) > LATEST: self._forget_oldest()
         return job
 
-    def _new_job(self, caller: Caller, document: str, question: str, settings: Any, earlier: Optional[str],
+    def _make_job(self, caller: Caller, document: str, question: str, settings: Any, earlier: Optional[str],
                  notes: Sequence[Note]) -> Job:
-        "What is asked, checked"
+        "Check what is asked."
         self.library.get(caller, document)
         chosen = read_settings(settings)
         try: check_question(question)
         except ValueError as e: raise RequestError(f'question: {e}') from None
         if chosen.client and chosen.client not in self.clients.names: self.clients.get(chosen.client)
-        turns = turns_with(self._turns(caller, earlier, document), notes) if earlier or notes else []
+        turns = turns_with(self._read_turns(caller, earlier, document), notes) if earlier or notes else []
         return Job(secrets.token_hex(12), caller, document, question.encode(errors='replace').decode(), chosen,
                    turns, self.limits.seconds)
 
-    def _turns(self, caller: Caller, id: Optional[str], document: str) -> list[Event]:
-        "The turns of an episode about a document; `RequestError` where there are none"
+    def _read_turns(self, caller: Caller, id: Optional[str], document: str) -> list[Event]:
+        "Read the turns of an episode about a document; `RequestError` where there are none."
         if id is None: return []
         record = self.record(caller, id)
         if self.store.episodes[id]['document'] != document:
             raise RequestError('earlier: it is about another document')
         return cast(Any, (record.get('trace') or {}).get('events')) or []
 
-    def _forget(self):
-        "Let the events of the oldest episode that is over go"
+    def _forget_oldest(self):
+        "Let the events of the oldest episode that is over go."
         oldest = next((id for id, job in self._jobs.items() if job.is_over), None)
         self._jobs.pop(oldest or next(iter(self._jobs)))
 
     async def _run(self, job: Job, place: Place):
-        "Run a job when its turn has come"
+        "Run a job when its turn has come."
         await place
         self.store.episodes[job.id]['state'] = 'running'
         job.begin()
-        try: await run_in_thread(self._work, job)
+        try: await run_in_thread(self._answer_job, job)
         except Exception as e: self._end(job, f'{type(e).__name__}: {one_line(str(e), 200)}')
         else: self._end(job)
 
-    def _work(self, job: Job):
-        "Answer a question and write the record; in a thread"
+    def _answer_job(self, job: Job):
+        "Answer a question and write the record; in a thread."
         self._working.add(job)
         try:
             name = self.store.episodes[job.id]['name']
@@ -288,20 +286,20 @@ class EpisodeService:
         finally: self._working.discard(job)
 
     def _write(self, job: Job, record: Record):
-        "Write a record before anybody is told of it"
+        "Write a record before anybody is told of it."
         self.store.episodes[job.id]['state'] = 'failed'   # unless it can be written
         self.store.write(record)
 
     def _end(self, job: Job, error: str = ''):
-        "Tell what came of a job"
+        "Tell what came of a job."
         stored = self.store.episodes[job.id]
-        job.add(EpisodeEvent(kind='answer', episode=cast(Any, self._info(stored))))
+        job.add(EpisodeEvent(kind='answer', episode=cast(Any, self._describe(stored))))
         job.end(stored['state'], error or stored['summary']['error'] or '')
 
     def stop(self, caller: Caller, id: str) -> EpisodeInfo:
         "End an episode: at once where it waits, before its next call where it runs; nothing changes where it is over."
-        stored, job = self._mine(caller, id), self._jobs.get(id)
-        if job is None or job.is_over: return self._info(stored)
+        stored, job = self._find_own(caller, id), self._jobs.get(id)
+        if job is None or job.is_over: return self._describe(stored)
         job.stop()
         if job.state == 'waiting':
             if job.task: job.task.cancel()
@@ -309,16 +307,16 @@ class EpisodeService:
             record['error'] = f'{_STOPPED}{job.ended_by}'
             self._write(job, record)
             self._end(job)
-        return self._info(stored)
+        return self._describe(stored)
 
-    def _info(self, stored: StoredEpisode) -> EpisodeInfo:
-        "What is told of an episode, in the same form whether it waits, runs, or was over long ago"
+    def _describe(self, stored: StoredEpisode) -> EpisodeInfo:
+        "Describe an episode, in the same form whether it waits, runs, or was over long ago."
         fields = ('id', 'state', 'document', 'name', 'question', 'settings', 'asked', 'earlier', 'right')
         cost = self.clients.cost(stored['settings'].get('client', ''), stored['summary']['usage'])
         return cast(EpisodeInfo, {**{k: stored[k] for k in fields}, **stored['summary'], 'cost': cost})
 
-    def _mine(self, caller: Caller, id: str) -> StoredEpisode:
-        "What is known of an episode; `RequestError` where there is none, or it is somebody else's"
+    def _find_own(self, caller: Caller, id: str) -> StoredEpisode:
+        "Find what is known of an episode; `RequestError` where there is none, or it is somebody else's."
         stored = self.store.episodes.get(id) if isinstance(id, str) else None
         if stored is None or not self.library.sees(caller, stored['owner']):
             raise RequestError('there is no such episode', 404)
@@ -326,7 +324,7 @@ class EpisodeService:
 
     def episode(self, caller: Caller, id: str) -> EpisodeInfo:
         "An episode, however far it is; raises `RequestError` where there is none."
-        return self._info(self._mine(caller, id))
+        return self._describe(self._find_own(caller, id))
 
     def episodes(self,
         caller: Caller,
@@ -341,17 +339,17 @@ class EpisodeService:
             if not self.library.sees(caller, stored['owner']): continue
             if document and stored['document'] != document: continue
             text = f"{stored['question']} {stored['summary']['answer'] or ''} {stored['name']}".casefold()
-            if all(word in text for word in words): out.append(self._info(stored))
+            if all(word in text for word in words): out.append(self._describe(stored))
         return out
 
     def job(self, caller: Caller, id: str) -> Optional[Job]:
         "The job of an episode; None where it is too long ago. Raises `RequestError` where there is no episode."
-        self._mine(caller, id)
+        self._find_own(caller, id)
         return self._jobs.get(id)
 
     def record(self, caller: Caller, id: str) -> Record:
         "All that is kept of an episode; raises `RequestError` while there is nothing."
-        self._mine(caller, id)
+        self._find_own(caller, id)
         found = self.store.record(id)
         if found is None: raise RequestError('this episode is not over yet; wait for it, or stop it', 409)
         return found
@@ -364,9 +362,9 @@ class EpisodeService:
         right: Optional[bool] # is the answer right? None: take a mark back
     ) -> EpisodeInfo:
         "Say whether an answer is right; raises `RequestError` where there is no such episode."
-        stored = self._mine(caller, id)
+        stored = self._find_own(caller, id)
         self.store.mark(id, right)
-        return self._info(stored)
+        return self._describe(stored)
 
     def html(self, caller: Caller, id: str) -> str:
         "An episode as a page that needs nothing else; raises `RequestError` while it is not over."

@@ -38,11 +38,10 @@ class EpisodeEvent(TypedDict, total=False):
     episode: dict[str, Any] # of answer: `EpisodeInfo`
     state: State       # of ended
 
-# %% ../../nbs/server/03_jobs.ipynb #963c9551
 _COUNTED = ('prompt_tokens', 'completion_tokens', 'total_tokens', 'cached_tokens')
 
-def _turn_event(event: Event, cell: Optional[dict[str, Any]]) -> EpisodeEvent:
-    "A turn of an agent with its tokens and seconds"
+def _make_turn_event(event: Event, cell: Optional[dict[str, Any]]) -> EpisodeEvent:
+    "Tell a turn of an agent with its tokens and seconds."
     spent: list[Any] = [call['usage'] for call in event['calls']]
     usage = {k: sum(u.get(k) or 0 for u in spent) for k in _COUNTED}
     seconds = round(sum(u.get('seconds') or 0 for u in spent), 4)
@@ -51,8 +50,8 @@ def _turn_event(event: Event, cell: Optional[dict[str, Any]]) -> EpisodeEvent:
                         answer=done.get('answer'), confidence=done.get('confidence'),
                         shown=list(event.get('shown') or []), usage=usage, seconds=seconds)
 
-def _event_of(kind: str, event: Any, live: Optional[LiveEpisode]) -> Optional[EpisodeEvent]:
-    "What the controller or a reader of pages says, as it is told; None for what is not told"
+def _make_event(kind: str, event: Any, live: Optional[LiveEpisode]) -> Optional[EpisodeEvent]:
+    "Make an event of what the controller or a reader of pages says; None for what is not told."
     if kind == 'reading': return EpisodeEvent(kind='reading', done=event['done'], of=event['of'])
     if kind == 'start':
         return EpisodeEvent(kind='start', step=event['step'], agent=event['agent'],
@@ -60,7 +59,7 @@ def _event_of(kind: str, event: Any, live: Optional[LiveEpisode]) -> Optional[Ep
     if kind == 'step': return EpisodeEvent(kind='step', step=event['step'])
     if kind != 'turn': return None
     cell: Any = live.board.get_cell(event['cell']) if live is not None and event.get('cell') else None
-    return _turn_event(event, cell)
+    return _make_turn_event(event, cell)
 
 # %% ../../nbs/server/03_jobs.ipynb #4eb12e87
 class Job:
@@ -108,7 +107,7 @@ class Job:
     def tell(self, kind: str, event: Any):
         "Take in an event of a controller, or how far reading is; from the thread that works."
         if self.live is not None and kind != 'end': self.live(kind, event)
-        found = _event_of(kind, event, self.live)
+        found = _make_event(kind, event, self.live)
         if found is None or self.task is None: return
         with suppress(RuntimeError):   # the loop may have ended
             self.task.get_loop().call_soon_threadsafe(self.add, found)

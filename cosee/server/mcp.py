@@ -27,7 +27,7 @@ from .jobs import Job, EpisodeEvent
 from ..utils.text import counted, one_line
 from ..view.episode import window_around
 
-# %% ../../nbs/server/10_mcp.ipynb #b8877ee4
+# %% ../../nbs/server/10_mcp.ipynb #8aa35ed9
 class OpenDocument(BaseModel):
     "A document that is open."
     document: str = Field(description='its id, which the other tools take')
@@ -49,7 +49,6 @@ class FoundPages(BaseModel):
     "Pages, best first."
     found: list[FoundPage]
 
-# %% ../../nbs/server/10_mcp.ipynb #8aa35ed9
 class PrintedPage(BaseModel):
     "The text of a page."
     page: int
@@ -74,21 +73,21 @@ class BoardText(BaseModel):
     notes: list[dict[str, Any]]
 
 # %% ../../nbs/server/10_mcp.ipynb #efcab644
-def _image(data: bytes, form: str = 'png') -> ImageContent:
-    "A picture as it is sent"
+def _make_image(data: bytes, form: str = 'png') -> ImageContent:
+    "Make a picture as it is sent."
     return ImageContent(type='image', data=base64.b64encode(data).decode(), mime_type=f'image/{form}')
 
-def _result(text: str, structure: BaseModel, *more: ContentBlock) -> CallToolResult:
-    "What a tool gives"
+def _make_result(text: str, structure: BaseModel, *more: ContentBlock) -> CallToolResult:
+    "Make what a tool gives."
     return CallToolResult(content=[TextContent(type='text', text=text), *more],
                           structured_content=structure.model_dump())
 
-def _lines(lines: Any) -> list[Line]:
+def _make_lines(lines: Any) -> list[Line]:
     return [Line(text=l['text'], box=[round(v, 4) for v in l['bbox']]) for l in lines]
 
-# %% ../../nbs/server/10_mcp.ipynb #bbae5b0a
-def _caller(context: Context) -> Caller:
-    "The caller of a request"
+# %% ../../nbs/server/10_mcp.ipynb #d44b0ec1
+def _get_caller(context: Context) -> Caller:
+    "Find the caller of a request."
     request: Any = context.request_context.request
     if request is None: return Caller()
     known, session = request.scope.get(CALLER) or Caller(), request.headers.get('mcp-session-id', '')
@@ -96,17 +95,16 @@ def _caller(context: Context) -> Caller:
 
 F = TypeVar('F', bound=Callable[..., Any])
 
-def _telling(tool: F) -> F:
-    "A tool whose `RequestError` is told to the model as it is"
+def _tell_errors(tool: F) -> F:
+    "Have the `RequestError` of a tool told to the model as it is."
     @wraps(tool)
     async def told(*args: Any, **kwargs: Any) -> Any:
         try: return await tool(*args, **kwargs)
         except RequestError as e: raise ToolError(str(e)) from None
     return told   # type: ignore[return-value]
 
-# %% ../../nbs/server/10_mcp.ipynb #d44b0ec1
 def _open_document(service: EpisodeService, caller: Caller, document: str, password: Optional[str] = None) -> Document:
-    "The document that somebody means; raises `RequestError` that says what there is"
+    "Open the document that somebody means; raises `RequestError` that says what there is."
     try: return service.library.get(caller, document)
     except RequestError: pass
     try: return service.library.open_path(caller, document, password)
@@ -117,22 +115,22 @@ def _open_document(service: EpisodeService, caller: Caller, document: str, passw
         raise RequestError(f'{e}. {names}'[:400], e.status) from None
 
 # %% ../../nbs/server/10_mcp.ipynb #4253778b
-def _cut_out(document: Document, page: int, box: Any) -> bytes:
-    "The place of an answer, as a PNG"
+def _draw_place(document: Document, page: int, box: Any) -> bytes:
+    "Draw the place of an answer, as a PNG."
     wide, high = document.pages.info(page).size
     h = round(1000 * high / wide)
     x, y, w, t = window_around(box, h, (600, 120))
     return document.region(page, (x / 1000, y / h, min(1, (x + w) / 1000), min(1, (y + t) / h)), 'png')
 
-def _answer_of(info: EpisodeInfo) -> Answer:
-    "An episode as it is told"
+def _make_answer(info: EpisodeInfo) -> Answer:
+    "Make of an episode what is told of it."
     told = 'answer', 'confidence', 'page', 'box', 'evidence', 'because', 'stopped', 'reading'
     kept: Any = {k: info[k] for k in told}
     return Answer(episode=info['id'], **kept, tokens=info['usage'].get('total_tokens', 0), seconds=info['seconds']
                   or 0)
 
-def _answer_text(answer: Answer) -> str:
-    "An answer in a few lines, for a model"
+def _write_answer(answer: Answer) -> str:
+    "Write an answer in a few lines, for a model."
     said = answer.answer or 'Not answerable from these pages.'
     sure = '' if answer.confidence is None else f', {answer.confidence:.0%} sure'
     where = f' (page {answer.page}{sure})' if answer.page else sure and f' ({sure[2:]})'
@@ -140,10 +138,10 @@ def _answer_text(answer: Answer) -> str:
     return f'{one_line(said, 2000)}{where}{because}\nEpisode {answer.episode}: the tool board shows its notes.'
 
 # %% ../../nbs/server/10_mcp.ipynb #fb529942
-def _where(cell: Cell) -> str: return f'page {page}' if (page := cell_page(cell)) else f'the {WHOLE_DOCUMENT}'
+def _describe_place(cell: Cell) -> str: return f'page {page}' if (page := cell_page(cell)) else f'the {WHOLE_DOCUMENT}'
 
-def _progress_text(told: EpisodeEvent) -> str:
-    "An event in a line; '' for one that says nothing new"
+def _write_progress(told: EpisodeEvent) -> str:
+    "Write an event in a line; '' for one that says nothing new."
     event: Any = told
     kind, who = event['kind'], f"{told.get('agent', '')}, step {told.get('step', '')}"
     if kind == 'waiting': return f"waiting behind {counted(event['ahead'], 'episode')}" if event['ahead'] else ''
@@ -152,13 +150,13 @@ def _progress_text(told: EpisodeEvent) -> str:
     if kind != 'turn': return ''
     cell: Any = event['cell']
     if cell is None: return f"{who}: no note ({one_line(event['error'], 100)})"
-    return f"{who}: note {cell['id']} on {_where(cell)}: {one_line(cell['content'], 160)}"
+    return f"{who}: note {cell['id']} on {_describe_place(cell)}: {one_line(cell['content'], 160)}"
 
 async def _report_until_over(context: Context, service: EpisodeService, caller: Caller, job: Job) -> EpisodeInfo:
-    "Report how far an episode is until it is over; end it if nobody waits for it any more"
+    "Report how far an episode is until it is over; end it if nobody waits for it any more."
     try:
         async for event in job.follow():
-            if text := _progress_text(event): await context.report_progress(event.get('n', 0), None, text)
+            if text := _write_progress(event): await context.report_progress(event.get('n', 0), None, text)
         return service.episode(caller, job.id)
     finally:
         if not job.is_over: service.stop(caller, job.id)
@@ -177,60 +175,60 @@ INSTRUCTIONS = ('CoSee answers questions about long visual documents with page a
 
 # %% ../../nbs/server/10_mcp.ipynb #2f1e200e
 def _add_opening(server: MCPServer, service: EpisodeService):
-    "The tools that open a document and find pages"
+    "Add the tools that open a document and find pages."
     @server.tool(title='Open a document', annotations=READS)
-    @_telling
+    @_tell_errors
     async def open_document(path: DOCUMENT, context: Context,
                             password: Optional[str] = None) -> Annotated[CallToolResult, OpenDocument]:
         "Open a document (PDF, PNG, JPEG, WebP, TIFF or a folder of pictures) and say how many pages it has."
-        found = await asyncio.to_thread(_open_document, service, _caller(context), path, password)
+        found = await asyncio.to_thread(_open_document, service, _get_caller(context), path, password)
         text = f"{found.name} has {counted(found.count, 'page')}; its id is {found.id}"
-        return _result(text, OpenDocument(document=found.id, name=found.name, pages=found.count))
+        return _make_result(text, OpenDocument(document=found.id, name=found.name, pages=found.count))
 
     @server.tool(title='Find pages', annotations=READS)
-    @_telling
+    @_tell_errors
     async def find_pages(document: DOCUMENT, query: Annotated[str, Field(min_length=1, max_length=2000)],
                          context: Context,
                          k: Annotated[int, Field(ge=1, le=20)] = 4) -> Annotated[CallToolResult, FoundPages]:
         "Find the pages that a question or some words are about, with the lines that say so."
-        hits = await asyncio.to_thread(lambda: _open_document(service, _caller(context), document).find(query, k))
-        found = [FoundPage(page=h.page, score=h.score, lines=_lines(h.why[:5])) for h in hits]
+        hits = await asyncio.to_thread(lambda: _open_document(service, _get_caller(context), document).find(query, k))
+        found = [FoundPage(page=h.page, score=h.score, lines=_make_lines(h.why[:5])) for h in hits]
         told = {f.page: ' / '.join(one_line(l.text, 120) for l in f.lines) for f in found}
         text = '\n'.join(f'page {page}: {lines}' if lines else f'page {page}' for page, lines in told.items())
-        return _result(text or 'no page', FoundPages(found=found))
+        return _make_result(text or 'no page', FoundPages(found=found))
 
 # %% ../../nbs/server/10_mcp.ipynb #5b3267a4
 def _add_reading(server: MCPServer, service: EpisodeService):
-    "The tools that read and look at pages"
+    "Add the tools that read and look at pages."
     @server.tool(title='Read a page', annotations=READS)
-    @_telling
+    @_tell_errors
     async def read_page(document: DOCUMENT, page: PAGE, context: Context) -> Annotated[CallToolResult, PrintedPage]:
         "Read the text of a page, line by line, each with its place."
-        lines = await asyncio.to_thread(lambda: _open_document(service, _caller(context), document).print_of(page))
+        lines = await asyncio.to_thread(lambda: _open_document(service, _get_caller(context), document).print_of(page))
         text = '\n'.join(one_line(l['text'], 400) for l in lines) or 'nothing is printed on this page; use look'
-        return _result(text, PrintedPage(page=page, lines=_lines(lines)))
+        return _make_result(text, PrintedPage(page=page, lines=_make_lines(lines)))
 
     @server.tool(title='Look at a page', annotations=READS, structured_output=False)
-    @_telling
+    @_tell_errors
     async def look(document: DOCUMENT, page: PAGE, context: Context, box: BOX = None) -> CallToolResult:
         "See a page, or a region of it at the best resolution there is, as a picture."
         def draw() -> bytes:
-            return _open_document(service, _caller(context), document).region(page, _check_box(box), 'png')
+            return _open_document(service, _get_caller(context), document).region(page, _check_box(box), 'png')
         data = await asyncio.to_thread(draw)
-        return CallToolResult(content=[_image(data)])
+        return CallToolResult(content=[_make_image(data)])
 
 # %% ../../nbs/server/10_mcp.ipynb #51eea4d4
 def _check_box(box: Optional[Box]) -> Optional[Box]:
-    "A box that has an extent; raises `RequestError` otherwise"
+    "Check that a box has an extent; raises `RequestError` otherwise."
     if box is None: return None
     x0, y0, x1, y1 = box
     if 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1: return box
     raise RequestError('box: give left, top, right, bottom as parts of the page, from 0 to 1, left before right')
 
 def _add_asking(server: MCPServer, service: EpisodeService):
-    "The tool that asks"
+    "Add the tool that asks."
     @server.tool(title='Ask about a document', annotations=ToolAnnotations(read_only_hint=True, open_world_hint=True))
-    @_telling
+    @_tell_errors
     async def ask_document(
         document: DOCUMENT, context: Context,
         question: Annotated[str, Field(min_length=1, max_length=20_000, description='one question')],
@@ -239,39 +237,39 @@ def _add_asking(server: MCPServer, service: EpisodeService):
         notes: Annotated[Optional[list[Note]], Field(description='notes by hand, for an episode that goes on')] = None,
     ) -> Annotated[CallToolResult, Answer]:
         "Ask a question: a team reads the pages and answers with page, box, evidence and a cut-out of the place."
-        caller = _caller(context)
+        caller = _get_caller(context)
         found = await asyncio.to_thread(_open_document, service, caller, document)
         job = await service.ask(caller, found.id, question, settings, earlier, notes or ())
         info = await _report_until_over(context, service, caller, job)
         if info['state'] != 'done': raise RequestError(info['error'] or 'the episode ended before its answer')
-        answer = _answer_of(info)
-        seen = [_image(await asyncio.to_thread(_cut_out, found, answer.page,
-                                               answer.box))] if answer.page and answer.box else []
-        return _result(_answer_text(answer), answer, *seen)
+        answer = _make_answer(info)
+        shown = []
+        if answer.page and answer.box:
+            shown.append(_make_image(await asyncio.to_thread(_draw_place, found, answer.page, answer.box)))
+        return _make_result(_write_answer(answer), answer, *shown)
 
 # %% ../../nbs/server/10_mcp.ipynb #35b7afdb
 def _add_board(server: MCPServer, service: EpisodeService):
-    "The tool that shows the notes of a team"
+    "Add the tool that shows the notes of a team."
     @server.tool(title='Show the Board', annotations=READS)
-    @_telling
+    @_tell_errors
     async def board(episode: Annotated[str, Field(max_length=64, description='id that ask_document gave')],
                     context: Context
                     ) -> Annotated[CallToolResult, BoardText]:
         "Show the notes that the team wrote on the way to an answer, each with its page and box."
-        record = await asyncio.to_thread(service.record, _caller(context), episode)
+        record = await asyncio.to_thread(service.record, _get_caller(context), episode)
         cells = Board.from_dict(record.get('board') or {}).list_cells()
-        text = '\n'.join(f'[{_where(c)}] {cell_line(c, 300)}' for c in cells) or 'this episode wrote no notes'
-        return _result(text, BoardText(notes=[dict(c) for c in cells]))
+        text = '\n'.join(f'[{_describe_place(c)}] {cell_line(c, 300)}' for c in cells) or 'this episode wrote no notes'
+        return _make_result(text, BoardText(notes=[dict(c) for c in cells]))
 
-# %% ../../nbs/server/10_mcp.ipynb #54e7ea95
+# %% ../../nbs/server/10_mcp.ipynb #b0a96e47
 def _report_missing(read: Callable[[], Any]) -> Any:
-    "What is read; what there is not is told by the protocol"
+    "Read; what there is not is told by the protocol."
     try: return read()
     except RequestError as e: raise ResourceNotFoundError(str(e)) from None
 
-# %% ../../nbs/server/10_mcp.ipynb #b0a96e47
 def _add_resources(server: MCPServer, service: EpisodeService):
-    "What can be read by its address"
+    "Add what can be read by its address."
     @server.resource('cosee://documents', title='Documents', mime_type='application/json')
     def documents() -> str:
         "Names of the documents that can be opened."
@@ -285,21 +283,21 @@ def _add_resources(server: MCPServer, service: EpisodeService):
     @server.resource('cosee://documents/{id}/pages/{page}', title='A page as a picture', mime_type='image/png')
     def page_picture(id: str, page: int, context: Context) -> bytes:
         "A page of an open document."
-        return _report_missing(lambda: service.library.get(_caller(context), id).region(page, None, 'png'))
+        return _report_missing(lambda: service.library.get(_get_caller(context), id).region(page, None, 'png'))
 
     @server.resource('cosee://documents/{id}/print/{page}', title='The print of a page', mime_type='text/plain')
     def page_print(id: str, page: int, context: Context) -> str:
         "The printed lines of a page of an open document."
-        lines = _report_missing(lambda: service.library.get(_caller(context), id).print_of(page))
+        lines = _report_missing(lambda: service.library.get(_get_caller(context), id).print_of(page))
         return '\n'.join(one_line(l['text'], 400) for l in lines)
 
     @server.resource('cosee://episodes/{id}', title='An episode', mime_type='application/json')
     def episode(id: str, context: Context) -> str:
         "A question with its answer and evidence."
-        return json.dumps(_report_missing(lambda: service.episode(_caller(context), id)), ensure_ascii=False)
+        return json.dumps(_report_missing(lambda: service.episode(_get_caller(context), id)), ensure_ascii=False)
 
 # %% ../../nbs/server/10_mcp.ipynb #8de19c18
-def _quiet():
+def _silence_sdk():
     "Keep the SDK from writing the logs of every library to standard error, as it does where nobody else takes them"
     if not logging.getLogger().handlers: logging.getLogger().addHandler(logging.NullHandler())
 
@@ -307,7 +305,7 @@ def mcp_server(
     service: EpisodeService # open
 ) -> MCPServer:
     "A server of the service; run it over pipes, or over HTTP by `mcp_app`."
-    _quiet()
+    _silence_sdk()
     server = MCPServer('cosee', title='CoSee', instructions=INSTRUCTIONS, version=__version__, log_level='CRITICAL',
                        website_url='https://github.com/cosee-org/cosee')
     for add in (_add_opening, _add_reading, _add_asking, _add_board, _add_resources): add(server, service)

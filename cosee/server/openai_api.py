@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sse_starlette import EventSourceResponse, ServerSentEvent
-from .http import CurrentCaller, Service, failed
+from .http import CurrentCaller, Service, error_response
 from .answering import EpisodeInfo, Settings, first_fault, method_names
 from .episodes import EpisodeService
 from .documents import Caller, Document, RequestError, Upload
@@ -48,11 +48,10 @@ class ChatRequest(BaseModel):
     tools: Optional[list[Any]] = Field(None, max_length=0)
     response_format: Optional[dict[str, Any]] = None
 
-# %% ../../nbs/server/09_openai_api.ipynb #af7d6592
 def _read_chat(
     data: bytes # of a request
 ) -> ChatRequest:
-    "A request, checked; raises `RequestError` that names the field."
+    "Check a request; raises `RequestError` that names the field."
     try: asked = ChatRequest.model_validate_json(data)
     except ValidationError as e: raise RequestError(first_fault(e)) from None
     if (asked.response_format or {}).get('type', 'text') != 'text':
@@ -68,7 +67,7 @@ class Part(NamedTuple):
 _DATA = re.compile(r'data:[\w./+-]{0,100}(?:;[\w=.+-]{1,60}){0,4};base64,')
 
 def _decode_base64(text: Any, where: str) -> bytes:
-    "The bytes of a data: URL, or of base64 alone"
+    "Decode a data: URL, or base64 alone."
     if not isinstance(text, str) or not text: raise RequestError(f'{where}: there is no content')
     if re.match(r'(?i)(?:https?|ftp|file):', text):
         raise RequestError(f'{where}: addresses are not fetched; send the content as a data: URL')
@@ -77,8 +76,8 @@ def _decode_base64(text: Any, where: str) -> bytes:
     try: return base64.b64decode(text[head.end() if head else 0:], validate=True)
     except (binascii.Error, ValueError): raise RequestError(f'{where}: the content is no base64') from None
 
-def _piece(part: dict[str, Any], where: str) -> Optional[Part]:
-    "What a part of a message adds to the document; None for text"
+def _read_part(part: dict[str, Any], where: str) -> Optional[Part]:
+    "Read what a part of a message adds to the document; None for text."
     kind = part.get('type')
     said: Any = part.get(kind) if isinstance(kind, str) else None
     if kind in ('text', 'input_text'): return None
@@ -89,7 +88,6 @@ def _piece(part: dict[str, Any], where: str) -> Optional[Part]:
         return Part(id=str(id)) if id else Part(_decode_base64(said.get('file_data'), f'{where}.file'))
     raise RequestError(f'{where}: a part is text, image_url or file, not {one_line(str(kind), 40)!r}')
 
-# %% ../../nbs/server/09_openai_api.ipynb #949506b4
 class Chat(NamedTuple):
     "What a chat comes to."
     question: str
@@ -98,14 +96,14 @@ class Chat(NamedTuple):
 def _read_messages(
     messages: list[dict[str, Any]] # of a request
 ) -> Chat:
-    "Question and pages; raises `RequestError` where there is no question."
+    "Read question and pages; raises `RequestError` where there is no question."
     parts, question = list[Part](), ''
     for i, message in enumerate(messages):
         content = message.get('content')
         pieces: list[Any] = [dict(type='text', text=content)] if isinstance(content, str) else content or []
         if not isinstance(pieces, list) or not all(isinstance(p, dict) for p in pieces):
             raise RequestError(f'messages.{i}.content: give a text or a list of parts')
-        found = [_piece(p, f'messages.{i}.content.{n}') for n, p in enumerate(pieces)]
+        found = [_read_part(p, f'messages.{i}.content.{n}') for n, p in enumerate(pieces)]
         if message.get('role') != 'user': continue
         parts += [p for p in found if p]
         question = '\n'.join(str(p.get('text') or '') for p, f in zip(pieces, found, strict=True)
@@ -114,40 +112,8 @@ def _read_messages(
     return Chat(question, parts)
 
 # %% ../../nbs/server/09_openai_api.ipynb #a65526b4
-_AT_ONCE = 2                 # requests whose pages are unpacked at a time
-_turns = dict[Any, asyncio.Semaphore]()   # of each loop
-
-async def _begin(request: Request, service: EpisodeService, caller: Caller) -> tuple[ChatRequest, Job]:
-    "The request and the episode that it becomes"
-    with tempfile.SpooledTemporaryFile(max_size=1_000_000) as body:
-        async for part in request.stream(): body.write(part)
-        body.seek(0)
-        async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE)):
-            asked, document, question, settings = await asyncio.to_thread(_unpack, body.read(), service, caller)
-    return asked, await service.ask(caller, document.id, question, settings)
-
-def _unpack(data: bytes, service: EpisodeService, caller: Caller) -> tuple[ChatRequest, Document, str, Settings]:
-    "What a request asks, and its pages as a document"
-    asked = _read_chat(data)
-    settings, chat = _settings_of(asked, service.clients.names), _read_messages(asked.messages)
-    return asked, _document(service, caller, chat), chat.question, settings
-
-def _settings_of(
-    asked: ChatRequest,
-    clients: list[str] # that are offered
-) -> Settings:
-    "How a question is answered; raises `RequestError` for a model that is not offered."
-    client, _, method = asked.model.partition('/')
-    if client not in ('cosee', *clients) or method and method not in method_names():
-        raise RequestError(f'model: there is no model {one_line(asked.model, 60)!r}; choose from /v1/models', 404)
-    said = asked.cosee.model_dump(exclude={'events', 'keep'}, exclude_unset=True)
-    more: dict[str, Any] = {'client': '' if client == 'cosee' else client, **({'method': method} if method else {})}
-    if asked.seed is not None: more['seed'] = asked.seed
-    return Settings(**{**more, **said})
-
-# %% ../../nbs/server/09_openai_api.ipynb #e4c0ab44
-def _document(service: EpisodeService, caller: Caller, chat: Chat) -> Document:
-    "The document that the parts of a chat are"
+def _open_document(service: EpisodeService, caller: Caller, chat: Chat) -> Document:
+    "Open the document that the parts of a chat are."
     ids, data = [p.id for p in chat.parts if p.id], [p.data for p in chat.parts if not p.id]
     if len(ids) > 1 or ids and data: raise RequestError('messages: name one open document, or send pages, not both')
     if ids: return service.library.get(caller, ids[0])
@@ -163,25 +129,58 @@ def _document(service: EpisodeService, caller: Caller, chat: Chat) -> Document:
         raise
     return service.library.add(caller, uploads, 'page' if len(data) > 1 else 'document')
 
+_AT_ONCE = 2                 # requests whose pages are unpacked at a time
+_turns = dict[Any, asyncio.Semaphore]()   # of each loop
+
+def _make_settings(
+    asked: ChatRequest,
+    clients: list[str] # that are offered
+) -> Settings:
+    "Read how a question is answered; raises `RequestError` for a model that is not offered."
+    client, _, method = asked.model.partition('/')
+    if client not in ('cosee', *clients) or method and method not in method_names():
+        raise RequestError(f'model: there is no model {one_line(asked.model, 60)!r}; choose from /v1/models', 404)
+    said = asked.cosee.model_dump(exclude={'events', 'keep'}, exclude_unset=True)
+    more: dict[str, Any] = {'client': '' if client == 'cosee' else client, **({'method': method} if method else {})}
+    if asked.seed is not None: more['seed'] = asked.seed
+    return Settings(**{**more, **said})
+
+def _unpack_request(data: bytes, service: EpisodeService,
+                    caller: Caller) -> tuple[ChatRequest, Document, str, Settings]:
+    "Read what a request asks, and its pages as a document."
+    asked = _read_chat(data)
+    settings, chat = _make_settings(asked, service.clients.names), _read_messages(asked.messages)
+    return asked, _open_document(service, caller, chat), chat.question, settings
+
+async def _begin_episode(request: Request, service: EpisodeService, caller: Caller) -> tuple[ChatRequest, Job]:
+    "Read a request and ask what it asks."
+    with tempfile.SpooledTemporaryFile(max_size=1_000_000) as body:
+        async for part in request.stream(): body.write(part)
+        body.seek(0)
+        async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE)):
+            unpacked = await asyncio.to_thread(_unpack_request, body.read(), service, caller)
+    asked, document, question, settings = unpacked
+    return asked, await service.ask(caller, document.id, question, settings)
+
 def _forget(service: EpisodeService, caller: Caller, job: Job, asked: ChatRequest):
-    "Let a document go that nobody asks about any more"
+    "Let a document go that nobody asks about any more."
     named = any('file_id' in str(part) for m in asked.messages for part in (m.get('content') or [])
                 if isinstance(part, dict))
     if asked.cosee.keep or named or service.is_asked_about(job.document): return
     with suppress(RequestError): service.library.remove(caller, job.document)
 
 # %% ../../nbs/server/09_openai_api.ipynb #a3137731
-def _usage(info: EpisodeInfo) -> dict[str, Any]:
-    "What it cost, as OpenAI counts it"
+def _count_usage(info: EpisodeInfo) -> dict[str, Any]:
+    "Count what it cost as OpenAI does."
     spent = info['usage']
     return dict(prompt_tokens=spent.get('prompt_tokens', 0), completion_tokens=spent.get('completion_tokens', 0),
                 total_tokens=spent.get('total_tokens', 0),
                 prompt_tokens_details=dict(cached_tokens=spent.get('cached_tokens', 0)))
 
-def _text(info: EpisodeInfo) -> str: return info['answer'] or NOT_ANSWERABLE
+def _write_answer(info: EpisodeInfo) -> str: return info['answer'] or NOT_ANSWERABLE
 
-def _frame(asked: ChatRequest, job: Job, kind: str) -> dict[str, Any]:
-    "What every answer and every chunk says of itself"
+def _make_header(asked: ChatRequest, job: Job, kind: str) -> dict[str, Any]:
+    "Say what every answer and every chunk says of itself."
     return dict(id=f'chatcmpl-{job.id}', object=kind, created=int(time.time()), model=asked.model)
 
 def completion(
@@ -190,42 +189,44 @@ def completion(
     info: EpisodeInfo # of the episode, which is over
 ) -> dict[str, Any]:
     "A whole answer."
-    message = dict(role='assistant', content=_text(info), refusal=None)
+    message = dict(role='assistant', content=_write_answer(info), refusal=None)
     choice = dict(index=0, message=message, finish_reason='stop', logprobs=None)
-    return dict(**_frame(asked, job, 'chat.completion'), choices=[choice], usage=_usage(info), cosee=info)
+    return dict(**_make_header(asked, job, 'chat.completion'), choices=[choice], usage=_count_usage(info), cosee=info)
 
-def _failure(info: EpisodeInfo) -> Optional[tuple[int, str]]:
-    "Status and words of an episode without an answer; None where there is one"
+def _explain_failure(info: EpisodeInfo) -> Optional[tuple[int, str]]:
+    "Explain by status and words why there is no answer; None where there is one."
     if info['state'] == 'done': return None
     late = 'no answer within' in (info['error'] or '')
     return 504 if late else 500, info['error'] or 'there is no answer'
 
 # %% ../../nbs/server/09_openai_api.ipynb #54badca0
-def _chunk(content: dict[str, Any]) -> ServerSentEvent:
+def _make_event(content: dict[str, Any]) -> ServerSentEvent:
+    "Send JSON as one event."
     return ServerSentEvent(json.dumps(content, ensure_ascii=False), sep='\n')
 
 async def _stream(asked: ChatRequest, service: EpisodeService, caller: Caller,
                   job: Job) -> AsyncIterator[ServerSentEvent]:
-    "An answer in chunks; who goes away stops the episode"
-    frame = _frame(asked, job, 'chat.completion.chunk')
+    "Tell an answer in chunks; who goes away stops the episode."
+    header = _make_header(asked, job, 'chat.completion.chunk')
     def chunk(delta: dict[str, Any], finish: Optional[str] = None, **more: Any) -> ServerSentEvent:
-        return _chunk({**frame, 'choices': [dict(index=0, delta=delta, finish_reason=finish, logprobs=None)], **more})
+        choice = dict(index=0, delta=delta, finish_reason=finish, logprobs=None)
+        return _make_event({**header, 'choices': [choice], **more})
     try:
         yield chunk(dict(role='assistant', content=''))
         async for event in job.follow():
             if asked.cosee.events and event.get('kind') not in ('answer', 'ended'): yield chunk({}, cosee=event)
         info = service.episode(caller, job.id)
-        if wrong := _failure(info): yield _chunk(error_body(*wrong))
+        if wrong := _explain_failure(info): yield _make_event(error_body(*wrong))
         else:
-            for word in re.findall(r'\S+\s*|\s+', _text(info)): yield chunk(dict(content=word))
+            for word in re.findall(r'\S+\s*|\s+', _write_answer(info)): yield chunk(dict(content=word))
             yield chunk({}, 'stop', cosee=info)
             if asked.stream_options and asked.stream_options.include_usage:
-                yield _chunk({**frame, 'choices': [], 'usage': _usage(info)})
+                yield _make_event({**header, 'choices': [], 'usage': _count_usage(info)})
         yield ServerSentEvent('[DONE]', sep='\n')
     finally: _leave(service, caller, job, asked)
 
 def _leave(service: EpisodeService, caller: Caller, job: Job, asked: ChatRequest):
-    "Stop what still runs, and let the document go"
+    "Stop what still runs, and let the document go."
     if not job.is_over: service.stop(caller, job.id)
     _forget(service, caller, job, asked)
 
@@ -233,7 +234,7 @@ def _leave(service: EpisodeService, caller: Caller, job: Job, asked: ChatRequest
 chat = APIRouter(tags=['chat'])
 
 async def _wait_with(request: Request, job: Job):
-    "Wait for a job as long as somebody waits for it"
+    "Wait for a job as long as somebody waits for it."
     async def disconnected():
         while (await request.receive())['type'] != 'http.disconnect': pass
     waits = [asyncio.ensure_future(disconnected()), asyncio.ensure_future(job.wait())]
@@ -248,16 +249,15 @@ _BODY = {'requestBody': {'required': True, 'content': {'application/json': {'sch
 async def chat_completions(request: Request, service: Service,
                            caller: CurrentCaller) -> JSONResponse | EventSourceResponse:
     "The chat completions of OpenAI, with the evidence in the field `cosee`; see the chapter on them."
-    asked, job = await _begin(request, service, caller)
+    asked, job = await _begin_episode(request, service, caller)
     if asked.stream: return EventSourceResponse(_stream(asked, service, caller, job), ping=10, sep='\n')
     try:
         await _wait_with(request, job)
         info = service.episode(caller, job.id)
-        wrong = _failure(info)
-        return failed(*wrong) if wrong else JSONResponse(completion(asked, job, info))
+        wrong = _explain_failure(info)
+        return error_response(*wrong) if wrong else JSONResponse(completion(asked, job, info))
     finally: _leave(service, caller, job, asked)
 
-# %% ../../nbs/server/09_openai_api.ipynb #2bce8526
 class Model(BaseModel):
     "A model that can be asked."
     id: str

@@ -17,14 +17,18 @@ from ..utils.text import one_line
 # %% auto #0
 __all__ = ['LEAST_TOKEN', 'LOOPBACK', 'LOCAL_HOSTS', 'STRICT', 'HEADERS', 'Message', 'Receive', 'Send', 'App', 'DRAINED',
            'DRAINING', 'SESSION_COOKIE', 'TOKEN_COOKIE', 'SMALL_BODY', 'BETWEEN', 'WHOLE', 'READ', 'CALLER', 'Tokens',
-           'is_loopback', 'AllowedHosts', 'hosts_for', 'error_body', 'SecurityMiddleware', 'cookie_header']
-
-# %% ../../nbs/server/05_security.ipynb #91a99d41
-LEAST_TOKEN = 16   # characters
-
-def _mark(text: str) -> bytes: return hashlib.sha256(text.encode('utf-8', 'replace')).digest()
+           'is_loopback', 'AllowedHosts', 'hosts_for', 'error_body', 'cookie_header', 'SecurityMiddleware']
 
 # %% ../../nbs/server/05_security.ipynb #8195d117
+LEAST_TOKEN = 16   # characters
+
+def _fingerprint(text: str) -> bytes: return hashlib.sha256(text.encode('utf-8', 'replace')).digest()
+
+def _find_holder(mark: bytes, marks: Mapping[str, bytes]) -> Optional[str]:
+    "Find whose fingerprint it is; all are compared, whichever it is."
+    found = [name for name, known in marks.items() if hmac.compare_digest(mark, known)]
+    return found[0] if found else None
+
 class Tokens:
     "Tokens by the names of those who hold them; none: everybody is let in."
     def __init__(self,
@@ -33,7 +37,7 @@ class Tokens:
         short = [name for name, token in (tokens or {}).items() if len(token) < LEAST_TOKEN]
         if short: raise RequestError(f'the token of {short[0]!r} is too short; take {LEAST_TOKEN} characters or more')
         for token in (tokens or {}).values(): remember_secret(token)
-        self._marks = {name: _mark(token) for name, token in (tokens or {}).items()}
+        self._marks = {name: _fingerprint(token) for name, token in (tokens or {}).items()}
         self._cookies = {name: hmac.new(token.encode(), b'cosee cookie', 'sha256').hexdigest()
                          for name, token in (tokens or {}).items()}
 
@@ -44,7 +48,7 @@ class Tokens:
         token: str # from anywhere
     ) -> Optional[str]:
         "The name of who holds a token; None for nobody."
-        return _matching(_mark(token), self._marks)
+        return _find_holder(_fingerprint(token), self._marks)
 
     def cookie(self, name: str) -> str:
         "What a browser keeps in the place of a token."
@@ -52,13 +56,8 @@ class Tokens:
 
     def holder_of_cookie(self, value: str) -> Optional[str]:
         "The name of who was given a cookie; None for nobody."
-        return _matching(_mark(value), {name: _mark(cookie) for name, cookie in self._cookies.items()})
-
-# %% ../../nbs/server/05_security.ipynb #66ac0f21
-def _matching(mark: bytes, marks: Mapping[str, bytes]) -> Optional[str]:
-    "The name of a fingerprint; all are compared, whichever it is"
-    found = [name for name, known in marks.items() if hmac.compare_digest(mark, known)]
-    return found[0] if found else None
+        known = {name: _fingerprint(cookie) for name, cookie in self._cookies.items()}
+        return _find_holder(_fingerprint(value), known)
 
 # %% ../../nbs/server/05_security.ipynb #010c6126
 LOOPBACK = ('127.0.0.1', 'localhost', '::1')
@@ -71,8 +70,8 @@ def is_loopback(
     try: return ipaddress.ip_address(host).is_loopback
     except ValueError: return False
 
-def _name_in(host: str) -> str:
-    "The name in a Host header, without its port; '' for what is none"
+def _parse_name(host: str) -> str:
+    "Read the name in a Host header, without its port; '' for what is none."
     m = re.fullmatch(r'(\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?', host.strip().lower())
     return m[1].strip('[]') if m else ''
 
@@ -81,7 +80,6 @@ def _is_address(name: str) -> bool:
     except ValueError: return False
     return True
 
-# %% ../../nbs/server/05_security.ipynb #8d0dbf49
 class AllowedHosts(NamedTuple):
     "The names under which a server is asked."
     known: frozenset[str] = frozenset(LOOPBACK)
@@ -89,7 +87,7 @@ class AllowedHosts(NamedTuple):
 
     def allows(self, host: str) -> bool:
         "Is a Host header ours?"
-        name = _name_in(host)
+        name = _parse_name(host)
         return name in self.known or self.addresses and _is_address(name)
 
 LOCAL_HOSTS = AllowedHosts()   # of a server for this machine
@@ -125,13 +123,13 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 # %% ../../nbs/server/05_security.ipynb #6ebcdffb
-def _bytes(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(k.encode('latin-1'), v.encode('latin-1', 'replace')) for k, v in headers.items()]
 
 DRAINED, DRAINING = 1_000_000, 1.   # bytes, and seconds between parts, of a refused body that are still read
 
 async def _drain(receive: Receive):
-    "Read a little of what is refused: a connection that is ended before loses the answer on its way"
+    "Read a little of what is refused: a connection that is ended before loses the answer on its way."
     left, more = DRAINED, True
     with suppress(TimeoutError):
         while more and left > 0:
@@ -139,21 +137,57 @@ async def _drain(receive: Receive):
             left, more = left - len(message.get('body', b'')), message.get('more_body', False)
 
 async def _refuse(send: Send, status: int, text: str):
-    "Answer with an error, and end the connection: what was sent besides is not read"
+    "Answer with an error, and end the connection: what was sent besides is not read."
     body = json.dumps(error_body(status, text)).encode()
     more = {'content-type': 'application/json', 'content-length': str(len(body)), 'connection': 'close'}
     if status == 401: more['www-authenticate'] = 'Bearer'
-    await send({'type': 'http.response.start', 'status': status, 'headers': _bytes({**HEADERS, **more})})
+    await send({'type': 'http.response.start', 'status': status, 'headers': _encode_headers({**HEADERS, **more})})
     await send({'type': 'http.response.body', 'body': body})
 
-# %% ../../nbs/server/05_security.ipynb #ab83ed2d
+# %% ../../nbs/server/05_security.ipynb #bada123b
+_ONCE = ('host', 'origin', 'authorization', 'content-length', 'content-type')
+
+def _read_headers(scope: Message) -> dict[str, str]:
+    "Read headers by name; `RequestError` where one that decides stands twice."
+    found, twice = dict[str, str](), False
+    for key, value in scope['headers']:
+        name = key.decode('latin-1').lower()
+        twice |= name in found and name in _ONCE
+        found[name] = value.decode('latin-1') if name != 'cookie' else '; '.join(
+            filter(None, (found.get('cookie'), value.decode('latin-1'))))
+    if twice: raise RequestError('a header stands twice; send Host, Origin, Authorization and lengths once')
+    return found
+
+# %% ../../nbs/server/05_security.ipynb #a4eef9fe
+def _is_from_another_site(headers: Mapping[str, str], method: str) -> bool:
+    "Does a request come from another site, other than by following a link?"
+    host, origin = headers.get('host', '').lower(), headers.get('origin')
+    if origin is not None: return origin.lower() not in (f'http://{host}', f'https://{host}')
+    if headers.get('sec-fetch-site', 'none') in ('none', 'same-origin'): return False
+    return not (method in ('GET', 'HEAD') and headers.get('sec-fetch-mode') == 'navigate'
+                and headers.get('sec-fetch-dest') == 'document')
+
+# %% ../../nbs/server/05_security.ipynb #4bf7940a
+def _read_cookies(headers: Mapping[str, str]) -> dict[str, str]:
+    "Read cookies by name; a header that is none has none."
+    try: return {k: m.value for k, m in SimpleCookie(headers.get('cookie', '')[:8000]).items()}
+    except CookieError: return {}
+
+def cookie_header(
+    name: str,  # `SESSION_COOKIE` or `TOKEN_COOKIE`
+    value: str,
+    days: int = 365
+) -> str:
+    "A cookie that scripts do not see and other sites do not send."
+    return f'{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={86400 * days}'
+
+# %% ../../nbs/server/05_security.ipynb #776ba8b2
 SESSION_COOKIE, TOKEN_COOKIE = 'cosee_session', 'cosee_key'   # cookies
 SMALL_BODY = 1_000_000                        # bytes of a request that brings no document
 BETWEEN, WHOLE, READ = 15., 300., 60.         # seconds: between parts of a body, for all of it, until a part is read
 CALLER = 'cosee_caller'                       # the key of the scope under which the application finds who asks
 _log = logging.getLogger(__name__)
 
-# %% ../../nbs/server/05_security.ipynb #776ba8b2
 @dataclass(frozen=True)
 class SecurityMiddleware:
     "An application that answers only whom it is meant for; itself one."
@@ -171,33 +205,34 @@ class SecurityMiddleware:
         if scope['type'] != 'http': return await send({'type': 'websocket.close', 'code': 1008})
         try: headers = _read_headers(scope)
         except RequestError as e: return await _refuse(send, e.status, str(e))
-        refused = self._refusal(scope, headers)
-        if refused:
+        fault = self._find_fault(scope, headers)
+        if fault:
             await _drain(receive)
-            return await _refuse(send, refused.status, str(refused))
-        caller, fresh = self._caller(headers)
+            return await _refuse(send, fault.status, str(fault))
+        caller, fresh = self._identify(headers)
         if caller is None and scope['path'] not in self.free:
             return await _refuse(send, 401, 'a token is needed: send it as Authorization: Bearer TOKEN')
         await _Exchange(self, receive, send, scope, fresh).run({**scope, CALLER: caller})
 
-    def _refusal(self, scope: Message, headers: Mapping[str, str]) -> Optional[RequestError]:
-        "Why a request is not let in, whoever sends it"
+    def _find_fault(self, scope: Message, headers: Mapping[str, str]) -> Optional[RequestError]:
+        "Say why a request is not let in, whoever sends it."
         if scope.get('http_version', '1.1') not in ('1.0', '1.1'):
             return RequestError('this version of HTTP is not spoken here', 505)
         if not self.hosts.allows(headers.get('host', '')):
             return RequestError('this server is not meant by that name; open http://127.0.0.1, or start it with '
                                 '--name', 403)
-        if _crosses(headers, scope['method']): return RequestError('requests of other sites are not answered', 403)
+        if _is_from_another_site(headers, scope['method']):
+            return RequestError('requests of other sites are not answered', 403)
         length = headers.get('content-length', '0')
-        if not (length.isascii() and length.isdigit()
-                and len(length) < 16): return RequestError('say how long the request is', 411)
+        if not (length.isascii() and length.isdigit() and len(length) < 16):
+            return RequestError('say how long the request is', 411)
         most = self.most(scope['path'])
         if int(length) <= most: return None
         return RequestError(f'the request has more than the {most:,} bytes allowed', 413)
 
-    def _caller(self, headers: Mapping[str, str]) -> tuple[Optional[Caller], str]:
-        "Who asks, None for nobody who may; and a session that they are to be given"
-        bearer, cookies = headers.get('authorization', ''), _cookies_in(headers) if self.cookies else {}
+    def _identify(self, headers: Mapping[str, str]) -> tuple[Optional[Caller], str]:
+        "Find who asks, None for nobody who may; and a session that they are to be given."
+        bearer, cookies = headers.get('authorization', ''), _read_cookies(headers) if self.cookies else {}
         session = headers.get('x-cosee-session', '')[:200]
         if self.tokens:
             scheme, _, token = bearer.partition(' ')
@@ -209,49 +244,12 @@ class SecurityMiddleware:
         fresh = '' if re.fullmatch(r'[\w-]{20,64}', known, re.ASCII) else secrets.token_urlsafe(24)
         return caller_of('', fresh or known), fresh
 
-# %% ../../nbs/server/05_security.ipynb #bada123b
-_ONCE = ('host', 'origin', 'authorization', 'content-length', 'content-type')
-
-def _read_headers(scope: Message) -> dict[str, str]:
-    "Headers by name; `RequestError` where one that decides stands twice"
-    found, twice = dict[str, str](), False
-    for key, value in scope['headers']:
-        name = key.decode('latin-1').lower()
-        twice |= name in found and name in _ONCE
-        found[name] = value.decode('latin-1') if name != 'cookie' else '; '.join(
-            filter(None, (found.get('cookie'), value.decode('latin-1'))))
-    if twice: raise RequestError('a header stands twice; send Host, Origin, Authorization and lengths once')
-    return found
-
-# %% ../../nbs/server/05_security.ipynb #a4eef9fe
-def _crosses(headers: Mapping[str, str], method: str) -> bool:
-    "Does a request come from another site, other than by following a link?"
-    host, origin = headers.get('host', '').lower(), headers.get('origin')
-    if origin is not None: return origin.lower() not in (f'http://{host}', f'https://{host}')
-    if headers.get('sec-fetch-site', 'none') in ('none', 'same-origin'): return False
-    return not (method in ('GET', 'HEAD') and headers.get('sec-fetch-mode') == 'navigate'
-                and headers.get('sec-fetch-dest') == 'document')
-
-# %% ../../nbs/server/05_security.ipynb #4bf7940a
-def _cookies_in(headers: Mapping[str, str]) -> dict[str, str]:
-    "Cookies by name; those of a header that is none are none"
-    try: return {k: m.value for k, m in SimpleCookie(headers.get('cookie', '')[:8000]).items()}
-    except CookieError: return {}
-
-def cookie_header(
-    name: str,  # `SESSION_COOKIE` or `TOKEN_COOKIE`
-    value: str,
-    days: int = 365
-) -> str:
-    "A cookie that scripts do not see and other sites do not send."
-    return f'{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={86400 * days}'
-
 # %% ../../nbs/server/05_security.ipynb #a087600f
 class _Refused(Exception):
-    "A body that is not read to its end"
+    "A body that is not read to its end."
 
 class _Exchange:
-    "One request and its answer"
+    "One request and its answer."
     def __init__(self, security: SecurityMiddleware, receive: Receive, send: Send, scope: Message, fresh: str):
         self.security, self._receive, self._send, self.fresh = security, receive, send, fresh
         self.most, self.until = security.most(scope['path']), time.monotonic() + WHOLE
@@ -279,8 +277,8 @@ class _Exchange:
         except TimeoutError: raise self._give_up(408, 'the request did not come to its end; send it again') from None
         self.size += len(message.get('body', b''))
         self.whole = not message.get('more_body', False)
-        if self.size > self.most: raise self._give_up(413,
-                                                      f'the request has more than the {self.most:,} bytes allowed')
+        if self.size > self.most:
+            raise self._give_up(413, f'the request has more than the {self.most:,} bytes allowed')
         return message
 
     def _give_up(self, status: int, text: str) -> _Refused:
@@ -298,5 +296,6 @@ class _Exchange:
     def _headers(self, own: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         own = [(k.lower(), v) for k, v in own if k.lower() != b'server']
         known = {k for k, _ in own}
-        cookie = {'set-cookie': cookie_header(SESSION_COOKIE, self.fresh)} if self.fresh else {}
-        return [*own, *_bytes({k: v for k, v in HEADERS.items() if k.encode() not in known}), *_bytes(cookie)]
+        more = {k: v for k, v in HEADERS.items() if k.encode() not in known}
+        if self.fresh: more['set-cookie'] = cookie_header(SESSION_COOKIE, self.fresh)
+        return [*own, *_encode_headers(more)]

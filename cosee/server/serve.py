@@ -11,12 +11,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Optional
 from .security import App
 from .documents import RequestError
+if TYPE_CHECKING: from uvicorn import Config, Server
 
 # %% auto #0
-__all__ = ['HEAD_SECONDS', 'MOST_HEAD', 'CONNECTIONS', 'LAST_SECONDS', 'listening', 'address_of', 'serve', 'running']
-
-# %% ../../nbs/server/06_serve.ipynb #0c0e35b1
-if TYPE_CHECKING: from uvicorn import Config, Server
+__all__ = ['HEAD_SECONDS', 'MOST_HEAD', 'CONNECTIONS', 'LAST_SECONDS', 'listening', 'address_of', 'running', 'serve']
 
 # %% ../../nbs/server/06_serve.ipynb #60fa4da3
 def listening(
@@ -46,10 +44,9 @@ MOST_HEAD = 32_768   # bytes of it
 CONNECTIONS = 512    # at a time; a request beyond them is told to come later
 LAST_SECONDS = 3     # for answers that run when the server ends
 
-# %% ../../nbs/server/06_serve.ipynb #6eca3dbc
 @cache
-def _protocol(seconds: float) -> Any:
-    "The protocol of uvicorn, with a time for heads"
+def _timed_protocol(seconds: float) -> Any:
+    "Give the protocol of uvicorn a time for heads."
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
     class Timed(H11Protocol):
@@ -59,7 +56,7 @@ def _protocol(seconds: float) -> Any:
             self.expect()
 
         def expect(self):
-            "Wait for a head, if that is what comes next"
+            "Wait for a head, if that is what comes next."
             idle = self.conn.their_state is h11.IDLE
             if idle and self.timer is None: self.timer = self.loop.call_later(seconds, self.transport.close)
             elif not idle: self.relax()
@@ -76,19 +73,17 @@ def _protocol(seconds: float) -> Any:
             super().connection_lost(exc)
     return Timed
 
-# %% ../../nbs/server/06_serve.ipynb #76f6e76b
-def _config(app: App, head: float) -> 'Config':
-    "How uvicorn runs an application: no access log, no header that says what it is"
+def _configure(app: App, head: float) -> 'Config':
+    "Have uvicorn keep no access log, send no header that says what it is, and time heads."
     from uvicorn import Config
-    return Config(app, http=_protocol(head), ws='none', 
-                  log_level='critical', access_log=False,
+    return Config(app, http=_timed_protocol(head), ws='none', log_level='critical', access_log=False,
                   server_header=False, date_header=False, limit_concurrency=CONNECTIONS, timeout_keep_alive=5,
                   h11_max_incomplete_event_size=MOST_HEAD, timeout_graceful_shutdown=LAST_SECONDS, proxy_headers=False)
 
 # %% ../../nbs/server/06_serve.ipynb #bc950d39
 @cache
 def _quiet_server() -> 'Callable[[Config], Server]':
-    "A server of uvicorn that does not raise signals again once it has ended"
+    "Make a server of uvicorn that does not raise signals again once it has ended."
     from uvicorn import Server
     class Quiet(Server):
         @contextmanager
@@ -101,29 +96,6 @@ def _quiet_server() -> 'Callable[[Config], Server]':
                 for s, handler in before.items(): signal.signal(s, handler)
     return Quiet
 
-# %% ../../nbs/server/06_serve.ipynb #5399bfa7
-_LARGE = 1 << 20   # bytes from which a block is a mapping of its own
-_HEAPS = 2         # of all threads together
-
-def _tight_memory():
-    "Have this process give memory back as soon as it is freed, where its C library is glibc."
-    try: option = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError): return
-    option(-3, _LARGE)   # M_MMAP_THRESHOLD
-    option(-8, _HEAPS)   # M_ARENA_MAX
-
-# %% ../../nbs/server/06_serve.ipynb #ba18be26
-def serve(
-    app: App,             # what is served
-    sock: socket.socket,  # of `listening`
-    head: float = HEAD_SECONDS # seconds for the head of a request
-):
-    "Serve until Ctrl-C or SIGTERM."
-    _tight_memory()
-    server = _quiet_server()(_config(app, head))
-    asyncio.run(server.serve(sockets=[sock]))
-
-# %% ../../nbs/server/06_serve.ipynb #6896eac8
 @contextmanager
 def running(
     app: App,
@@ -133,7 +105,7 @@ def running(
 ) -> Iterator[str]:            # its address
     "A server in a thread, while the block runs."
     sock = listening(host, port)
-    server = _quiet_server()(_config(app, head))
+    server = _quiet_server()(_configure(app, head))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[sock])), daemon=True, name='server')
     thread.start()
     try:
@@ -144,3 +116,24 @@ def running(
         server.should_exit = True
         thread.join(2 * LAST_SECONDS + 5)
         sock.close()
+
+# %% ../../nbs/server/06_serve.ipynb #5399bfa7
+_LARGE = 1 << 20   # bytes from which a block is a mapping of its own
+_HEAPS = 2         # of all threads together
+
+def _release_memory():
+    "Have this process give memory back as soon as it is freed, where its C library is glibc."
+    try: option = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError): return
+    option(-3, _LARGE)   # M_MMAP_THRESHOLD
+    option(-8, _HEAPS)   # M_ARENA_MAX
+
+def serve(
+    app: App,             # what is served
+    sock: socket.socket,  # of `listening`
+    head: float = HEAD_SECONDS # seconds for the head of a request
+):
+    "Serve until Ctrl-C or SIGTERM."
+    _release_memory()
+    server = _quiet_server()(_configure(app, head))
+    asyncio.run(server.serve(sockets=[sock]))

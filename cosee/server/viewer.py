@@ -38,8 +38,8 @@ def html_page(
     return HTMLResponse(text.encode('utf-8', 'replace'),
                         headers={'content-security-policy': policy, 'cache-control': 'no-cache'})
 
-def _policy_in(page: str) -> str:
-    "The policy that stands in a page, for its header; it may be framed by the viewer"
+def _read_policy(page: str) -> str:
+    "Read the policy that stands in a page, for its header; it may be framed by the viewer."
     m = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page[:4000])
     own = unescape(m[1]) if m else "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     return f"{own}; frame-ancestors 'self'"
@@ -47,7 +47,7 @@ def _policy_in(page: str) -> str:
 T = TypeVar('T')
 
 def _read_run(make: Callable[[], T], missing: int = 500) -> T:
-    "What is read of a run; raises `RequestError` where it cannot be"
+    "Read of a run; raises `RequestError` where it cannot be."
     try: return make()
     except RunError as e: raise RequestError(str(e), missing) from e
     except (OSError, ValueError) as e:
@@ -56,8 +56,8 @@ def _read_run(make: Callable[[], T], missing: int = 500) -> T:
 # %% ../../nbs/server/11_viewer.ipynb #e0e2f154
 run_viewer = APIRouter(include_in_schema=False)
 
-def _viewer(request: Request) -> Viewer: return request.app.state.viewer
-CurrentViewer = Annotated[Viewer, Depends(_viewer)]
+def _get_viewer(request: Request) -> Viewer: return request.app.state.viewer
+CurrentViewer = Annotated[Viewer, Depends(_get_viewer)]
 
 @run_viewer.api_route('/', methods=_READS)
 @run_viewer.api_route('/index.html', methods=_READS)
@@ -80,13 +80,13 @@ def table_data(request: Request, viewer: CurrentViewer) -> Response:
 def run_report(viewer: CurrentViewer) -> HTMLResponse:
     "The report of the run."
     page = _read_run(viewer.report, 404)
-    return html_page(page, _policy_in(page))
+    return html_page(page, _read_policy(page))
 
 @run_viewer.api_route('/episodes/{key}.html', methods=_READS)
 def run_episode(key: Annotated[str, PathParam(pattern='^[0-9a-f]{16}$')], viewer: CurrentViewer) -> HTMLResponse:
     "The page behind a row."
     page = _read_run(lambda: viewer.episode(key), 404)
-    return html_page(page, _policy_in(page))
+    return html_page(page, _read_policy(page))
 
 def create_viewer_app(
     viewer: Viewer           # what is shown
@@ -98,8 +98,8 @@ def create_viewer_app(
 # %% ../../nbs/server/11_viewer.ipynb #64122fd3
 review_router = APIRouter(include_in_schema=False)
 
-def _review(request: Request) -> Review: return request.app.state.review
-CurrentReview = Annotated[Review, Depends(_review)]
+def _get_review(request: Request) -> Review: return request.app.state.review
+CurrentReview = Annotated[Review, Depends(_get_review)]
 
 @review_router.get('/')
 def review_start(request: Request, review: CurrentReview) -> HTMLResponse:
@@ -134,7 +134,7 @@ def value_picture(kind: Literal['crops', 'pages'], document: int, field: int, re
 MOST_SAID = 200_000   # bytes of a request that writes
 
 def _check_page(request: Request):
-    "`RequestError` for a request that the page of this server did not send"
+    "Refuse a request that the page of this server did not send."
     token = request.headers.get('x-cosee-token', '')
     if not hmac.compare_digest(token.encode(), request.app.state.token.encode()):
         raise RequestError('this page is of another server: reload it', 403)
@@ -142,7 +142,7 @@ def _check_page(request: Request):
         raise RequestError('write JSON', 415)
 
 def _write_statement(review: Review, body: bytes) -> Response:
-    "Write what a person said; what cannot be read as the value it stands for is told beside its field"
+    "Write what a person said; what cannot be read as the value it stands for is told beside its field."
     try:
         said = Statement.model_validate_json(body)
         item = review.say(said)

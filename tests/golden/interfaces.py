@@ -43,9 +43,10 @@ def mcp_tools(service):
 
 def current():
     "Both as they are now."
-    from cosee.server.answering import clients_by_name
+    from cosee.models.reader_client import OcrClient
+    from cosee.server.answering import Clients
     from cosee.server.episodes import EpisodeService
-    with tempfile.TemporaryDirectory() as folder, EpisodeService(folder, clients_by_name()) as service:
+    with tempfile.TemporaryDirectory() as folder, EpisodeService(folder, Clients({"ocr": OcrClient})) as service:
         return dict(zip(RECORDS, (http_schema(service), mcp_tools(service)), strict=True))
 
 
