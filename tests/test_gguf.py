@@ -133,7 +133,7 @@ def test_an_interruption_stops_the_engine(client):
 
 def test_a_text_that_ends_a_reply_is_no_part_of_it(client):
     free = client.chat(SAY, max_new_tokens=40, temperature=0).text
-    stop = next(c for c in free[1:] if c.isascii() and c.isprintable())   # not the sign that stands for a broken character
+    stop = next(c for c in free[1:] if c.isascii() and c.isprintable())   # not the sign of a broken character
     assert client.chat(SAY, max_new_tokens=40, temperature=0, stop=stop).text == free[:free.index(stop)]
 
 
