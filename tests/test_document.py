@@ -387,8 +387,3 @@ def test_prompts_of_a_client_only_grow_at_the_end():
     x.multiple_choice_question("3?", ["u", "v"])
     texts = [c["messages"][0]["content"][-1]["text"] for c in client.calls]
     assert texts[1].startswith(texts[0]) and texts[2].startswith(texts[1])
-
-
-def test_choice_is_given_up_after_some_attempts():
-    model = d.VLMLanguageModel(ScriptedClient(["no idea"], cycle=True), attempts=2)
-    with pytest.raises(d.InvalidResponseError, match="2 attempts"): model.sample_choice("(", ["a", "b"])

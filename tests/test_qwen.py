@@ -198,13 +198,6 @@ def test_fast_forward_changes_nothing_but_the_cost(path, client):
     for seed in (1, 2): slow.chat(messages, seed=seed, temperature=1., top_p=1., top_k=0, **kw)
     assert fast < slow.passes
 
-def test_batches_of_schemas_and_free_text(client):
-    messages = build_messages(document(random.Random(6)), 'What is the total?')
-    replies = chat_many(client, [messages] * 4, schema=[SCHEMA, None, SCHEMA, {'enum': ['yes', 'no']}], seed=1,
-                                max_new_tokens=100)
-    for i in (0, 2): assert set(json.loads(replies[i].text)) >= {'action', 'content', 'view'}
-    assert json.loads(replies[3].text) in ('yes', 'no')
-
 def test_a_schema_without_choice_needs_no_model(path):
     client, messages = QwenVLClient(path), build_messages(document(random.Random(6)), 'What is the total?')
     alone = client.chat(messages, schema={'const': 'yes'})
