@@ -106,14 +106,6 @@ def test_prompts_are_what_they_were_where_all_pages_are_shown(focus):
     assert episode["trace"]["events"][0]["shown"] == list(range(1, 13))
 
 
-def test_the_board_is_part_of_the_query_and_what_was_shown_stays_in_front():
-    found, client = index(), ScriptedClient([inspect(3, "Here are the holdings."), propose(57)])
-    controller = CoSeeController(team(client, ["scanner", "detail_reader"]), 1, page_selection=top(found))
-    controller.run(Lazy(60), "Subsidiaries?")
-    assert found.asked[1] == "Subsidiaries? Here are the holdings."
-    assert [numbers(c) for c in client.calls] == [[3], [3, 57]]
-
-
 def test_agents_of_a_step_in_parallel_see_the_same_pages():
     client = ScriptedClient([inspect(40), inspect(41), propose(40), propose(41)])
     agents = team(client, ["scanner", "detail_reader"])
