@@ -3,6 +3,7 @@ import atexit
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -38,6 +39,15 @@ hypothesis.settings.load_profile("steady")
 
 def pytest_addoption(parser):
     parser.addoption("--outputs", action="store_true", help="notebooks must also show what they store")
+
+
+COMMAND = "import sys; from cosee.cli.start import main; sys.exit(main())"
+
+
+def shell(*argv, cwd=None):
+    "Run `cosee` in a process of its own: code, standard output, standard error."
+    done = subprocess.run([sys.executable, "-c", COMMAND, *map(str, argv)], capture_output=True, text=True, cwd=cwd)
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture(scope="session")
@@ -95,6 +105,16 @@ def doc(tmp_path):
     "A document of one empty page; its path."
     Image.new("RGB", (200, 280), "white").save(tmp_path / "page.png")
     return str(tmp_path / "page.png")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    "A browser with a profile of its own; without one the test skips."
+    from chromium import CHROMIUM, Browser
+    if CHROMIUM is None: pytest.skip("no Chromium or Chrome on this machine")
+    opened = Browser(tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.close()
 
 
 # --- fault tests: what python tools/faults.py counts ---

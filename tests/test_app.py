@@ -12,7 +12,6 @@ from contextlib import ExitStack
 import axe
 import pytest
 from asking import ask_and_wait
-from chromium import CHROMIUM, Browser
 from reportlab.pdfgen.canvas import Canvas
 
 from cosee import samples_dir
@@ -27,8 +26,9 @@ from cosee.models.registry import make_client
 from cosee.models.client import ask_many
 from cosee.models.wrappers import ClientWrapper
 from test_browser import EVIL
+from test_viewer import clean
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")]
+pytestmark = pytest.mark.slow
 TOKEN = "a token of many letters"
 ME = caller_of("me")
 QUESTION = "How many people does Facilities look for?"
@@ -92,26 +92,10 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    made = Browser(tmp_path_factory.mktemp("profile"))
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
 def axe_core(tmp_path_factory):
     found = axe.source(tmp_path_factory.mktemp("axe"))
     if found is None: pytest.skip("axe-core cannot be had: no npm, or no network")
     return found
-
-
-def clean(browser, place):
-    "Nobody complained, nothing hostile ran, and nothing was asked of anybody else"
-    told = browser.seen("Page.javascriptDialogOpening", "Runtime.exceptionThrown", "Runtime.consoleAPICalled",
-                        "Log.entryAdded")
-    assert not told, told
-    urls = [e["params"]["request"]["url"] for e in browser.seen("Network.requestWillBeSent")]
-    assert urls and [u for u in urls if not u.startswith(place.url)] == []
 
 
 def enter(browser, place, **how):
@@ -176,7 +160,7 @@ def test_who_has_no_token_sees_how_to_get_one(browser, place):
     assert browser.js("location.href") == place.url + "#" or browser.js("location.search") == ""
     browser.open("about:blank").open(place.url)   # the browser remembers
     browser.wait("!document.getElementById('start').hidden")
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 def upload(browser, path):
@@ -199,7 +183,7 @@ def test_upload_ask_and_see_the_place(browser, place):
     assert text(browser, "#by") == "Who answered: reads page text, asks no model"
     assert count(browser, "#a [name=client] option") == 3
     assert count(browser, f'#image-cache image[id="{page[1:]}"]') == 1
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 def test_what_is_no_document_is_said_so(browser, place, tmp_path):
@@ -225,7 +209,7 @@ def test_what_was_handed_in_can_be_taken_back(browser, place):
     browser.js("document.querySelector('#documents .away').click()")
     waits(browser, f"document.querySelectorAll('#documents li').length === {before - 1}")
     assert not kept.exists()
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 # --- watching ---
@@ -251,7 +235,7 @@ def test_notes_appear_on_the_page_while_they_are_written(browser, place):
     answered(browser)
     assert "stopped by hand" in text(browser, "#answer .text") and count(browser, "#board .note") in (2, 3)
     assert browser.js("document.getElementById('right').disabled")
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 def test_asked_again_nothing_is_read_twice(browser, place):
@@ -262,7 +246,7 @@ def test_asked_again_nothing_is_read_twice(browser, place):
     changes(browser, "document.getElementById('again').click()")
     answered(browser, "19")
     assert dict(place.service.library.reader.counts) == before
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 # --- by hand ---
@@ -292,7 +276,7 @@ def test_a_note_of_ones_own_and_the_team_goes_on(browser, place):
     answered(browser, "21")   # what was refused stays refused
     assert "you" in text(browser, "#replay") and text(browser, "#answer .ring") == "100%"
     assert "your note decides" in text(browser, "#answer") and "agents agree" not in text(browser, "#answer")
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 def test_a_wrong_answer_leads_to_a_note_and_to_other_models(browser, place):
@@ -310,7 +294,7 @@ def test_a_wrong_answer_leads_to_a_note_and_to_other_models(browser, place):
     changes(browser, "[...document.querySelectorAll('#help-steps button')].at(-1).click()")
     waits(browser, "!document.getElementById('after').hidden")
     assert place.service.record(ME, browser.js("location.hash.match(/e=([0-9a-f]+)/)[1]"))["method"] == "auto (evil)"
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 # --- what is kept ---
@@ -342,7 +326,7 @@ def test_marks_history_and_files_after_a_restart(browser, place):
     with zipfile.ZipFile(io.BytesIO(bytes(data))) as zipped:
         line = json.loads(zipped.read("questions.jsonl").splitlines()[0])
         assert line["answer"] == ["19"] and line["file"] in zipped.namelist() and line["page"] == 4
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 def test_two_methods_side_by_side(browser, place):
@@ -361,7 +345,7 @@ def test_two_methods_side_by_side(browser, place):
     assert len(ids) == len(set(ids))
     click(browser, "pair-close")
     answered(browser, "19")
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 def test_two_old_episodes_side_by_side(browser, place):
@@ -388,7 +372,7 @@ def test_two_old_episodes_side_by_side(browser, place):
     click(browser, "pair-close")
     answered(browser)
     assert text(browser, "#name") == "report.pdf"
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 # --- for everybody ---
@@ -426,7 +410,7 @@ def test_the_keyboard_is_enough(browser, place):
     waits(browser, "document.activeElement.id === 'search'")
     browser.key("Escape", 27)
     waits(browser, "!document.getElementById('history').open")
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 @pytest.mark.parametrize("width", [360, 820])
@@ -444,7 +428,7 @@ def test_narrow_windows(browser, place, width):
     waits(browser, "document.getElementById('history').open")
     assert browser.js("(r => r.left >= 0 && r.right <= innerWidth)(document.getElementById('history')."
                       "getBoundingClientRect())")
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 def test_light_and_dark(browser, place):
@@ -495,7 +479,7 @@ def test_a_thousand_pages_stay_few_pictures(browser, place):
     most = max(most, browser.js(PICTURES))
     assert shown <= 12 and count(browser, "#image-cache image") <= 4 and most < 100e6
     assert browser.js("document.getElementById('page').value") == "1"
-    clean(browser, place)
+    clean(browser, place.url)
 
 
 def test_two_hundred_hostile_texts_do_nothing(browser, place):
@@ -519,7 +503,7 @@ def test_two_hundred_hostile_texts_do_nothing(browser, place):
         waits(browser, "document.querySelectorAll('#episodes li').length")
         assert browser.js("document.documentElement.scrollWidth") <= 1280
         assert browser.js("document.scripts.length") == 1 and count(browser, "iframe, object, base, form[action]") == 0
-        clean(browser, place)
+        clean(browser, place.url)
 
 
 def test_documents_and_answers_of_others_are_not_there(browser, place):

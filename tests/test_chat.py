@@ -6,22 +6,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 
-from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent
-from cosee.chat import Speaker, memories, open_and_hidden
+from cosee.agents import DetailReaderAgent, ScannerAgent
+from cosee.chat import memories, open_and_hidden
 from cosee.eval.baselines import multi_agent_chat_no_board
 from cosee.policies import Method
-from cosee.budgets import Task
 from cosee.runs.log import without_times
-from dataclasses import replace
-from cosee.models.client import VLMClient, message_blocks
+from cosee.models.client import message_blocks
 from cosee.models.usage import Ledger
 from cosee.models.testing import ScriptedClient
 
 PAGE = Image.new("RGB", (620, 877), "white")
 SAMPLE = {"images": [PAGE], "question": "What is the total?", "meta": {"id": "q"}}
-TEAM = (ScannerAgent, DetailReaderAgent, CrossCheckerAgent)
-
-
 def prompts(client): return [message_blocks(c["messages"], "text")[-1] for c in client.calls]
 
 
@@ -103,17 +98,6 @@ def test_every_call_is_on_the_account_of_who_made_it():
     assert [c["prompt"][-1] for c in out["trace"]["calls"]] == prompts(client)
 
 
-def test_questions_to_a_memory_are_on_the_account_too():
-    client = ScriptedClient(["Private: page 2?\nAnswer: 3", "An apple.\nmore", "(b)"])
-    task = Task([PAGE], "Q?", client)
-    speaker = Speaker(task, ScannerAgent(client), thoughts=True)
-    speaker.speak(1)
-    memory = speaker.memory
-    assert memory.open_question("What is it?", view=memory.view(exclude_tags=["private", "debug"])) == "An apple."
-    assert memory.multiple_choice_question("Which?", ["x", "y"], randomize_choices=False) == 1
-    assert len(task.ledger) == 3 and "page 2" not in prompts(client)[1] and "page 2" in prompts(client)[2]
-
-
 @pytest.mark.parametrize("name", ["private", "debug", "model", "heard", "scanner"])
 def test_an_agents_name_decides_nothing_about_what_is_heard(name):
     client = ScriptedClient(["It is 5.\nAnswer: 5", "No, 6.\nAnswer: 6"], cycle=True)
@@ -152,28 +136,3 @@ def test_a_trace_with_memories_is_replayed_and_the_same_each_time():
                                                                 seed=3)) for _ in range(2))
     assert one == two and json.loads(json.dumps(one["trace"])) == one["trace"]
     assert memories(Method("cot").run(SAMPLE, ScriptedClient(["Answer: 5"]))["trace"]) == []
-
-
-def test_the_past_is_reused_by_a_client_that_reuses_prefixes(tmp_path):
-    torch = pytest.importorskip("torch")
-    from cosee.models.qwen_vl_wrapper import QwenVLClient
-    from cosee.models.testing import random_checkpoint
-    torch.set_num_threads(1)
-    client = QwenVLClient(random_checkpoint(tmp_path))
-    page = Image.effect_mandelbrot((420, 300), (-2, -1, 1, 1), 40).convert("RGB")
-    calls = []
-
-    class Noted(VLMClient):
-        "The real model computes each prompt; what it would have said is given, since random weights say nothing."
-        def send(self, messages, schema=None, **params):
-            reply = client.send(messages, schema, **params)
-            calls.append((message_blocks(messages, "text")[-1], reply.usage))
-            return replace(reply, text=f"Private: n{len(calls)}.\nPage 1 has it.\nAnswer: {len(calls)}")
-
-    Method("chat", agents=("scanner", "detail_reader"), max_turns=3, max_new_tokens=4, thoughts=True).run(
-        dict(images=[page], question="What is the total?"), Noted())
-    tokens = lambda t: len(client.processor.tokenizer(t)["input_ids"])
-    bare = calls[0][1].prompt_tokens - tokens(calls[0][0])   # pages and question
-    for (before, _), (_, usage) in zip(calls, calls[2:], strict=False):
-        assert usage.cached_tokens >= bare - 4 + tokens("Conversation so far:\n" + past(before)) - 4, (
-            past(before), usage)

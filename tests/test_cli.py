@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
+from conftest import shell
 from cosee.cli.start import main
 from cosee.cli.entry import COMMANDS
 from cosee.models.testing import ScriptedClient
@@ -192,18 +193,6 @@ def test_interrupt(run, doc, monkeypatch):
     assert (code, err) == (130, "cosee: interrupted\n")
 
 
-def shell(*argv, **kw):
-    code = "import sys; from cosee.cli.start import main; sys.exit(main())"
-    return subprocess.Popen([sys.executable, "-c", code, *map(str, argv)], text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, **kw)
-
-
-def test_the_process_ends_with_code_and_one_line(tmp_path):
-    p = shell("ask", tmp_path / "missing.pdf", "-q", "Q?")
-    out, err = p.communicate()
-    assert p.returncode == 2 and out == "" and err.count("\n") == 1
-
-
 SCRIPTED = ("import sys\nfrom cosee.cli.start import main\nfrom cosee.models.testing import ScriptedClient\n"
             "from cosee.models.registry import register_client\n")
 
@@ -298,21 +287,14 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def process(*argv):
-    "The command in a process of its own: code, standard output, standard error"
-    code = "import sys; from cosee.cli.start import main; sys.exit(main())"
-    done = subprocess.run([sys.executable, "-c", code, *map(str, argv)], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
-
-
 @pytest.mark.slow
 def test_a_page_is_read_by_ocr_once(tmp_path, cache):
     "The second command reads nothing: no OCR engine is even made; --no-cache reads again and leaves nothing"
     scan = scanned(tmp_path / "scan.png")
     question = ("ask", scan, "-q", "What is the total due?", "--json")
-    code, out, err = process(*question, "--no-cache")
+    code, out, err = shell(*question, "--no-cache")
     assert code == 0 and "1 page read in" in err and "834.67" in out and not cache.exists()
-    first, again = process(*question), process(*question)
+    first, again = shell(*question), shell(*question)
     assert "1 page read in" in first[2] and "0 pages read, 1 from the cache in" in again[2]
     same = [{k: v for k, v in json.loads(out)[0].items() if "seconds" not in k} for _, out, _ in (first, again)]
     assert same[0] == same[1]
@@ -329,11 +311,6 @@ def test_cache_is_told_and_cleared(run, tmp_path, cache):
     assert "removed 1 file" in run("cache", "--clear", replies=None)[1]
     assert [p.name for p in cache.rglob("*") if p.is_file()] == ["diary.txt"]
     assert json.loads(run("cache", "--json", replies=None)[1])["kept"][0]["files"] == 0
-
-
-def test_no_cache_ends_with_its_command(run, doc, cache):
-    assert run(*ask(doc, "-q", "What is the total?", "--no-cache"))[0] == 0
-    assert os.environ["COSEE_CACHE"] == str(cache)
 
 
 def test_of_two_values_that_nothing_tells_apart_none_is_an_answer_and_both_are_shown(run, tmp_path):

@@ -48,26 +48,6 @@ def test_retry_fallback_and_cache_by_one_flag_each(run, doc, tmp_path):
         assert (len(dull.requests), len(bright.requests)) == (3, 1)
 
 
-@pytest.mark.parametrize("argv, says", [
-    (["--client", "openai"], "needs --model"),
-    (["--client", "nobody"], "there is no client 'nobody'; choose from ocr, qwen, local, tiny, openai"),
-    (["--client", "nobody.m"], "write kind.model"), (["--fallback", "nobody"], "there is no client 'nobody'"),
-    (["--client", "anthropic", "--model", "m"], "set the environment variable ANTHROPIC_API_KEY"),
-    (["--client", "a.m", "--config", "none.yaml"], "none.yaml: cannot be read"),
-])
-def test_what_cannot_be_used_is_one_clear_line(run, doc, monkeypatch, argv, says):
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    code, out, err = run("ask", doc, "-q", "What?", *argv, "--quiet")
-    assert code == 2 and says in err and err.count("\n") == 1 and not out
-
-
-def test_a_refused_key_is_told(run, doc):
-    with FakeServer("openai", [(401, {})] * 9) as server:
-        code, _, err = run("ask", doc, "-q", "What?", "--client", "openai", "--base-url", server.base_url, "--model",
-                           "m", "--quiet")
-    assert code == 1 and "AuthenticationError" in err
-
-
 def test_backends_are_listed_without_keys(run, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)

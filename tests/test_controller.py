@@ -83,16 +83,6 @@ def test_the_oldest_note_goes_before_a_new_one_is_cut():
     assert len(cut) <= 300 and cut.endswith("…") and "note" not in cut
 
 
-@given(st.lists(st.tuples(st.integers(1, 4), st.text(max_size=300)), max_size=12), st.integers(0, 900))
-def test_the_summary_keeps_its_bound_and_the_newest(notes, most):
-    board = Board()
-    for page, text in notes: board.add_cell(dict(page=page), text)
-    shown = board.to_text(max_total_chars=most)
-    assert len(shown) <= most
-    ids = [c["id"] for c in board.list_cells() if f"(#{c['id']}, " in shown]
-    assert ids == list(range(len(notes) - len(ids) + 1, len(notes) + 1)) or len(notes) > 8
-
-
 # --- whatever a model writes ---
 
 PER_EPISODE = 5        # replies in one episode

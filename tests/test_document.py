@@ -377,18 +377,3 @@ def test_any_client_is_a_model():
             and model.sample_choice("(", ["a", "b"])[2]["attempts"] == 2)
     assert [b["type"] for b in client.calls[0]["messages"][0]["content"]] == ["image", "text"]
     with pytest.raises(ValueError, match="nothing to choose"): model.sample_choice("(", [])
-
-
-def test_prompts_of_a_client_only_grow_at_the_end():
-    client = ScriptedClient(["a", "b", "(a)"])
-    x = d.InteractiveDocument(d.VLMLanguageModel(client, images=["p.png"]))
-    x.open_question("1?")
-    x.open_question("2?")
-    x.multiple_choice_question("3?", ["u", "v"])
-    texts = [c["messages"][0]["content"][-1]["text"] for c in client.calls]
-    assert texts[1].startswith(texts[0]) and texts[2].startswith(texts[1])
-
-
-def test_choice_is_given_up_after_some_attempts():
-    model = d.VLMLanguageModel(ScriptedClient(["no idea"], cycle=True), attempts=2)
-    with pytest.raises(d.InvalidResponseError, match="2 attempts"): model.sample_choice("(", ["a", "b"])

@@ -142,10 +142,3 @@ def test_a_cancelled_request_ends_while_tokens_are_written(tmp_path):
         assert 0 < reply.usage.completion_tokens < 100 and reply.finish_reason == "length", client
         free = client.respond(request.but(cancelled=None, settings=dict(max_new_tokens=9, temperature=0)))
         assert free.usage.completion_tokens > 0
-
-
-def test_one_failed_request_loses_no_other():
-    with fake.FakeServer(script=["ok", (400, {}, "odd"), "ok"]) as server:
-        asked = [page_request(PAGES, q) for q in "abc"]
-        replies = client_of(server, in_flight=1).respond_many(asked, errors="return")
-    assert [type(r).__name__ for r in replies] == ["Reply", "RequestError", "Reply"]

@@ -2,8 +2,6 @@
 import importlib.util
 import json
 import random
-import subprocess
-import sys
 import time
 
 import pytest
@@ -235,28 +233,23 @@ def test_a_name_that_is_neither_file_nor_schema_says_which_there_are(tmp_path, m
 
 # --- the command ---
 
-def command(*args):
-    start = "from cosee.cli.start import main; raise SystemExit(main())"
-    return subprocess.run([sys.executable, "-c", start, *map(str, args)], capture_output=True, text=True, timeout=60)
-
-
-def test_results_are_scored_from_the_shell(tmp_path):
+def test_results_are_scored_from_the_shell(run, tmp_path):
     (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
     (tmp_path / "documents.jsonl").write_text(json.dumps({"file": "in/a.pdf", "value": {"number": "A", "total": 5}}))
     lines = [dict(file="in/a.pdf", path="number", value="A"), dict(file="in/a.pdf", path="total", value=6)]
     (tmp_path / "gold.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    run = command("report", tmp_path, "--json")
-    assert run.returncode == 0 and json.loads(run.stdout)["all"]["f1"] == .5, run.stderr
-    run = command("report", tmp_path / "documents.jsonl", "--gold", tmp_path / "gold.jsonl")
-    assert "in/a.pdf, total: 5, right is 6" in run.stdout and "1 right of 2 values that were said" in run.stdout
+    code, out, err = run("report", tmp_path, "--json")
+    assert code == 0 and json.loads(out)["all"]["f1"] == .5, err
+    _, out, _ = run("report", tmp_path / "documents.jsonl", "--gold", tmp_path / "gold.jsonl")
+    assert "in/a.pdf, total: 5, right is 6" in out and "1 right of 2 values that were said" in out
     (tmp_path / "gold.jsonl").unlink()
-    run = command("report", tmp_path)
-    assert run.returncode == 2 and "gold.jsonl" in run.stderr and run.stderr.count("\n") == 1, run.stderr
+    code, _, err = run("report", tmp_path)
+    assert code == 2 and "gold.jsonl" in err and err.count("\n") == 1, err
 
 
-def test_the_command_takes_a_schema_by_its_name():
-    run = command("extract", ROOT / "cosee/samples/invoice.pdf", "--schema", "bill")
-    assert run.returncode == 2 and "choose from contract, invoice, receipt, statement" in run.stderr
+def test_the_command_takes_a_schema_by_its_name(run):
+    code, _, err = run("extract", ROOT / "cosee/samples/invoice.pdf", "--schema", "bill")
+    assert code == 2 and "choose from contract, invoice, receipt, statement" in err
 
 
 def test_the_help_names_the_schemas_that_come_along(capsys):

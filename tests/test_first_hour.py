@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from cosee.cli.start import main
 from cosee.eval.registry import SCORERS
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
@@ -41,15 +40,6 @@ def written(path, pages):
         drawn.showPage()
     drawn.save()
     return path
-
-
-@pytest.fixture
-def run(capsys):
-    "Runs a command in this process: code, standard output, standard error"
-    def go(*argv):
-        code = main([str(a) for a in argv])
-        return code, *capsys.readouterr()
-    return go
 
 
 def told(monkeypatch, **action):

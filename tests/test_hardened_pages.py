@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 import time
-import zlib
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from cosee.text.ocr import TextExtractor
 from cosee.pages import PageError, load_pages, open_image
 from cosee.utils import isolation as sandbox
 from cosee.utils.isolation import JobError, JobLost, apart, stop_jobs
+from raw_pdf import Pdf, say
 
 SECONDS = 3.   # what a page may take here
 
@@ -29,48 +29,27 @@ def hasty(monkeypatch):
     monkeypatch.setattr(module, "_lost", {})
 
 
-def stream(head, data):
-    data = zlib.compress(data)
-    return b"<<%s/Filter/FlateDecode/Length %d>>stream\n%s\nendstream" % (head, len(data), data)
-
-
-def trap(path, content, objects=None, resources=b"", at=2):
-    "A PDF of three pages with a line each, but that `at` draws `content`"
-    found = {1: b"<</Type/Catalog/Pages 2 0 R>>", 3: b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
-             **(objects or {})}
-    kids = []
-    for page in (1, 2, 3):
-        text = b"BT /F 20 Tf 20 200 Td (Invoice number 471%d) Tj ET" % page
-        n = 100 + 2 * page
-        found[n] = stream(b"", content if page == at else text)
-        found[n + 1] = (b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 400 300]/Contents %d 0 R"
-                        b"/Resources<</Font<</F 3 0 R>>%s>>>>" % (n, resources))
-        kids.append(b"%d 0 R" % (n + 1))
-    found[2] = b"<</Type/Pages/Count 3/Kids[%s]>>" % b" ".join(kids)
-    data, places = bytearray(b"%PDF-1.7\n"), {}
-    for n, body in found.items():
-        places[n] = len(data)
-        data += b"%d 0 obj\n%s\nendobj\n" % (n, body)
-    start = len(data)
-    data += b"xref\n"
-    for n, place in places.items(): data += b"%d 1\n%010d 00000 n \n" % (n, place)
-    data += b"trailer<</Size 200/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % start
-    path.write_bytes(data)
-    return path
+def trap(path, content, pdf=None, **more):
+    "A PDF of three pages with a line each, but that the second draws `content`"
+    pdf = pdf or Pdf()
+    font = pdf.font()
+    for n in (1, 2, 3):
+        if n == 2: pdf.page(content, font, **more)
+        else: pdf.page(say(f"Invoice number 471{n}", size=20), font)
+    return pdf.save(path)
 
 
 def forms(path):
-    "Twelve forms, each of which draws the next ten times: 10^11 rectangles in four kilobytes"
-    inner, found = [b"/X Do " * 10] * 11 + [b"0 0 9 9 re f"], {}
-    for i, content in enumerate(inner):
-        more = b"/Resources<</XObject<</X %d 0 R>>>>" % (21 + i) if i < 11 else b""
-        found[20 + i] = stream(b"/Type/XObject/Subtype/Form/BBox[0 0 400 300]" + more, content)
-    return trap(path, b"/X Do", found, b"/XObject<</X 20 0 R>>")
+    "Twelve forms, each of which draws the next ten times: 10^11 rectangles in a few kilobytes"
+    pdf, head = Pdf(), "<< /Type /XObject /Subtype /Form /BBox [0 0 400 300]"
+    form = pdf.add(f"{head} >>", "0 0 9 9 re f")
+    for _ in range(11): form = pdf.add(f"{head} /Resources << /XObject << /X {form} 0 R >> >> >>", "/X Do " * 10)
+    return trap(path, "/I Do", pdf, image=form)
 
 
 def rectangles(path):
     "Millions of rectangles in some kilobytes"
-    return trap(path, b"0 0 400 300 re f\n" * 2_000_000)
+    return trap(path, "0 0 400 300 re f\n" * 2_000_000, packed=True)
 
 
 def read_with(path):

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from cosee.retrieval.lexical import (MAX_LINES, WordIndex, tokenize)
-from cosee.retrieval.embeddings import passages, similarity, vectors_from_bytes
+from cosee.retrieval.embeddings import passages, similarity
 from cosee.retrieval.index import PageHit, PageIndex
 from cosee.pages import PageError
 from cosee.text.ocr import TextExtractor
@@ -172,11 +172,6 @@ def test_vectors_are_kept_and_read_again(tmp_path):
     for p in kept: p.write_bytes(b"\x80" + p.read_bytes()[::-1])
     third = Letters()
     assert index_of(*PAGES, embeddings=third, folder=tmp_path).search(query, 5) == one and len(third.seen) > 1
-
-
-@pytest.mark.parametrize("data", [b"", b"\1\0\0\0", b"\1\0\0\0\1\0\0\0", b"\xff" * 40, b"\1\0\0\0\1\0\0\0\0\x7e"])
-def test_bytes_that_are_no_vectors_are_refuse_ranks(data):
-    with pytest.raises(ValueError, match="no vectors"): vectors_from_bytes(data)
 
 
 def test_meaning_finds_what_words_do_not():

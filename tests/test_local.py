@@ -96,17 +96,6 @@ def test_an_architecture_that_is_not_in_the_table(random_folder, monkeypatch):
     assert client.how == "copy" and client.family.title.startswith("an architecture")
 
 
-def test_less_is_shared_where_no_more_is_claimed(random_folder, monkeypatch):
-    monkeypatch.setitem(FAMILIES, "idefics3", replace(FAMILIES["idefics3"], reuse="none"))
-    client, alone = (TransformersClient(random_folder("idefics3"), reuse=r) for r in (True, False))
-    assert client.how == "none"
-    shown = pages(random.Random(4))
-    for asked in calls(random.Random(5), shown):
-        for kw in (dict(temperature=0), dict(seed=3, schema=SCHEMA)):
-            said = client.chat(asked, max_new_tokens=24, **kw)
-            assert said.text == alone.chat(asked, max_new_tokens=24, **kw).text and not said.usage.cached_tokens
-
-
 @pytest.mark.parametrize("kind", ["internvl", "gemma3", "qwen2_5_vl"])
 def test_in_four_bits_the_eyes_stay_precise(kind, tmp_path):
     client = TransformersClient(random_model(tmp_path / kind, kind, scale=4), load_in_4bit=True)

@@ -8,15 +8,14 @@ pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch")
 from PIL import Image
-from cosee.agents import CrossCheckerAgent, DetailReaderAgent, ScannerAgent
+from cosee.agents import CrossCheckerAgent, ScannerAgent
 from cosee.board import Board
 from cosee.utils.boxes import ASKED_THOUSANDTHS
-from cosee.controller import CoSeeController
 from cosee.utils.json_scan import scan_json
-from cosee.models.client import build_messages, prompt_text
+from cosee.models.client import build_messages
 from cosee.models.backends import record
 from cosee.models.transformers_client import TransformersClient
-from cosee.models.replies import IN_PARTS, IN_THOUSANDTHS, in_pixels, numbers_of
+from cosee.models.replies import IN_PARTS, IN_THOUSANDTHS, in_pixels
 from cosee.models.checkpoint import FAMILIES
 from cosee.models.prompts import picture_tokens, local_prompt
 from cosee.models.testing import RANDOM
@@ -84,16 +83,6 @@ def test_an_action_of_a_model_that_writes_pixels_reaches_the_board(random_folder
     assert len(seen) == len(shown)
 
 
-def test_reuse_changes_nothing_in_pixels(random_folder):
-    clients, shown = [TransformersClient(random_folder("qwen2_5_vl"), reuse=r) for r in (True, False)], pages()
-    def episode(client):
-        agents = [ScannerAgent(client), DetailReaderAgent(client)]
-        greedy = {agent.name: dict(temperature=0., max_new_tokens=110) for agent in agents}
-        return CoSeeController(agents, max_steps=1).run(shown, "What is the total?", greedy)
-    first, second = map(episode, clients)
-    assert first["answer"] == second["answer"] and first["board"].to_dict() == second["board"].to_dict()
-
-
 def test_a_screen_in_pixels(random_folder):
     client, screen = TransformersClient(random_folder("qwen2_5_vl")), Image.effect_noise((640, 360), 70).convert("RGB")
     [(w, h)] = client.prompt(build_messages([screen], "?")).numbers.sides.values()
@@ -137,12 +126,3 @@ def test_schemas_can_be_followed_in_all_numbers(random_folder, numbers):
         at = json.loads(state.text)["arguments"]["coordinate"]
         w, h = numbers.every or (1092, 1456)
         assert 0 <= at[0] <= w and 0 <= at[1] <= h and [round(v, 3) for v in at] == at
-
-
-def test_nothing_is_turned_where_nothing_is_asked(random_folder):
-    shown = pages()
-    assert numbers_of("pixels", None, build_messages([], "What?"), []) is IN_THOUSANDTHS
-    assert numbers_of("none", None, build_messages(shown, "What?"), shown) is IN_THOUSANDTHS
-    said = '{"bbox": [1, 2, 3, 4]}'
-    asked = build_messages(shown, f"Is {said} right?", f"[Page 1]\n- (#1, scanner, step 1) {said}")
-    assert prompt_text(in_pixels({1: (28, 28)}).told(asked)) == prompt_text(asked)

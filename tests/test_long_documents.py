@@ -6,15 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 from cosee.cli.start import main
-from cosee.datasets.registry import load
 from cosee.datasets.synthetic.long import long_document, scan_pdf
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry
-from cosee.pages import Pages, load_pages
+from cosee.pages import load_pages
 from cosee.utils.text import same_answer
 from cosee.view.drawing import IN_FULL, page_pictures
 
@@ -94,37 +92,6 @@ def test_a_thousand_blank_pages(tmp_path, ask):
     assert (code, result["answer"], result["page"]) == (0, "8,450 EUR", 640)
 
 
-def test_a_million_characters_on_a_page(tmp_path, ask):
-    canvas = Canvas(str(tmp_path / "flood.pdf"), pagesize=(400, 300))
-    canvas.drawString(40, 240, "Annual rent: 8,450 EUR")
-    canvas.showPage()
-    canvas.setFont("Helvetica", 4)
-    for i in range(1000): canvas.drawString(10, 290 - .28 * i, "lorem ipsum " * 83)
-    canvas.showPage()
-    canvas.save()
-    code, [result], _ = ask(tmp_path / "flood.pdf", "What is the annual rent?")
-    assert (code, result["answer"], result["page"]) == (0, "8,450 EUR", 1)
-
-
-def test_a_layer_that_lies_is_not_believed(tmp_path, ask):
-    "The picture of the page says one amount, the invisible text above it another"
-    plain = report(tmp_path / "plain.pdf", 1, {1: ["Annual rent: 8,450 EUR", "Place of the house: Graz"]})
-    load_pages(plain, dpi=200)[0].save(tmp_path / "page.png")
-    canvas = Canvas(str(tmp_path / "lie.pdf"), pagesize=(400, 300))
-    for n in range(14):
-        if n == 9:
-            canvas.drawImage(str(tmp_path / "page.png"), 0, 0, 400, 300)
-            text = canvas.beginText(40, 240)
-            text.setTextRenderMode(3)
-            for line in ("Annual rent: 1 EUR", "Place of the house: Rome"): text.textLine(line)
-            canvas.drawText(text)
-        else: canvas.drawString(40, 240, f"Chapter {n + 1} goes on about nothing of note.")
-        canvas.showPage()
-    canvas.save()
-    code, [result], _ = ask(tmp_path / "lie.pdf", "What is the annual rent?")
-    assert (code, result["answer"], result["page"]) == (0, "8,450 EUR", 10)
-
-
 @pytest.mark.slow
 def test_a_scan_that_was_read_needs_no_ocr_again(tmp_path, ask, monkeypatch):
     from cosee.text import ocr as engine
@@ -168,11 +135,3 @@ def test_html_of_a_long_document_is_bounded(tmp_path):
     assert len(html) < 450_000 and 'id="page77"' in html and 'id="page3"' in html
     assert found.told.startswith("2 of 120 pages are here in full")
     assert page_pictures(pages[:IN_FULL], 400_000).told == ""
-
-
-def test_made_long_documents_are_lazy_and_the_same_each_time():
-    samples = list(load("long", "held_out", n=3, pages=12, per_doc=3, seed=5))
-    again = list(load("long", "held_out", n=3, pages=12, per_doc=3, seed=5))
-    assert [s["question"] for s in samples] == [s["question"] for s in again]
-    assert isinstance(samples[0]["images"], Pages) and all(s["meta"]["evidence_pages"] for s in samples)
-    assert isinstance(samples[0]["images"][0], Image.Image)

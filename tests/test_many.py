@@ -8,7 +8,6 @@ import sys
 import time
 
 import pytest
-from chromium import CHROMIUM, Browser
 from colour_plugin import colour_of
 from conftest import ROOT
 from PIL import Image
@@ -193,14 +192,6 @@ def test_a_hostile_folder_is_passed_over_or_named(reviewed):
 @pytest.fixture
 def served(reviewed):
     with running(create_review_app(Review(Extracted(reviewed)))) as url: yield url
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if CHROMIUM is None: pytest.skip("no Chromium or Chrome on this machine")
-    b = Browser(tmp_path_factory.mktemp("profile"))
-    yield b
-    b.close()
 
 
 FOCUSED = "document.activeElement.closest('.item')?.dataset.path"

@@ -296,9 +296,6 @@ def test_best_pairs_are_as_good_as_those_of_scipy(gains):
     assert len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs) == len(rows)
 
 
-boxes = st.tuples(*[st.floats(-10, 10)] * 4)
-
-
 LONG = 100_000  # letters: whatever is quadratic in them would take minutes
 
 

@@ -141,17 +141,6 @@ def test_a_server_reads_many_documents_by_one_reader_and_tells_what_it_cost(shee
     assert again["reading"]["kept_tokens"] == first["reading"]["total_tokens"]
 
 
-def test_the_page_is_told_too(sheets, tmp_path):
-    with writer() as server:
-        argv = sheets, "--store", tmp_path / "kept", "--no-browser", *reader_of(server)
-        with serving(tmp_path / "said", "app", *argv) as url, httpx.Client(timeout=120) as http:
-            http.base_url, _, token = url.partition("?")
-            http.get(f"/?{token}")   # which becomes a cookie
-            assert http.get("/api/start").json()["reading"]["transcriber"] == "openai.granite-docling-258M"
-            document = http.post("/api/documents", json=dict(path="a.png")).json()
-            assert answered(http, document)["reading"]["pages"] == 1
-
-
 @pytest.mark.timeout(120)
 def test_an_assistant_is_told(sheets, tmp_path):
     mcp = pytest.importorskip("mcp")

@@ -1,5 +1,5 @@
 "What hostile and odd files do to `cosee.pages`; the ordinary ways are shown in nbs/core/00_pages.ipynb."
-import io, multiprocessing, os, pickle, re, struct, sys, threading, zlib
+import io, multiprocessing, os, pickle, struct, sys, threading, zlib
 from concurrent.futures import ProcessPoolExecutor
 from subprocess import run
 
@@ -270,24 +270,6 @@ def test_a_limit_that_is_checked_before_any_work(tmp_path, monkeypatch):
     monkeypatch.setattr("cosee.pages._detect_kind", opened.append)
     fails([f"{i}.png" for i in range(5001)], "0.png: 5001 pages are more")
     assert not opened
-
-
-def broken_among(path, n, broken):
-    "A PDF of `n` pages whose page `broken` is none"
-    data = pdf(path, n, pageCompression=0, invariant=1).read_bytes()
-    at = [m.start() for m in re.finditer(rb"\d+ 0 obj\s*<<\s*/Contents", data)][broken - 1]
-    end = data.index(b"endobj", at)
-    path.write_bytes(data[:at] + b" " * (end - at) + data[end:])
-    return path
-
-
-def test_a_page_that_cannot_be_drawn_among_300(tmp_path):
-    pages, drawn = load_pages(broken_among(tmp_path / "torn.pdf", 300, 123), dpi=36), 0
-    for i in range(len(pages)):
-        try: drawn += pages[i].size == (100, 150)
-        except PageError as e: assert i == 122 and "torn.pdf, page 123: the page is broken" in str(e)
-    assert drawn == 299 and len(pages.sizes) == len(pages.infos) == 300
-    with pytest.raises(PageError, match="page 123"): pages.info(123).leaf().__enter__()
 
 
 MEMORY = """

@@ -18,7 +18,7 @@ from cosee.planner.document_plan import (DocumentPlan, find_named_pages, plan_do
 from cosee.planner.graph import cosee_graph, memory
 from cosee.planner.quality import MEASURES, quality_node, scope_box, wanted_measures
 from cosee.planner.document_plan import PlannedController
-from cosee.planner.planning import PlannerOutput, plan, planner_node, planner_prompt
+from cosee.planner.planning import PlannerOutput, plan, planner_node
 from cosee.agents import team
 
 pytestmark = pytest.mark.slow
@@ -182,13 +182,6 @@ def test_a_plan_says_what_is_measured(changes, which):
     assert wanted_measures(made(**changes)) == which
 
 
-def test_a_plan_without_steps_measures_nothing_from_reply_to_node(tmp_path):
-    PAGES[0].save(tmp_path / "p.png")
-    out = plan("Who signed?", PAGES[0], client=ScriptedClient([json.dumps(PLAN)]), cache=None)
-    assert not any(out.plan.model_dump().values())
-    assert quality_node({"query": "Who?", "image_path": str(tmp_path / "p.png"), "plan": out}) == {"quality": {}}
-
-
 def test_what_is_required_and_not_there_is_told(tmp_path):
     PAGES[0].save(tmp_path / "p.png")
     asked = made(**BLUR, **RUN, required_tool="BRISQUE, SSIM")
@@ -213,27 +206,6 @@ def test_the_scope_says_where(tmp_path):
 
 
 # --- the words of the paper, the reference, the fallback ---
-
-def test_the_words_of_the_paper_are_read():
-    paper = {"task_type": "IQA", "reference_type": "No-reference", "required_object_names": ["Global"],
-             "required_distortions": ["Blurs"], "required_tools": ["SSIM", "PSNR"], "distortion_source": "Explict",
-             "plan": {"distortion_detection": False, "distortion_analysis": True, "tool_selection": False,
-                      "tool_execute": True}}
-    out = PlannerOutput.model_validate(paper)
-    assert (out.query_type, out.query_scope, out.distortion_source, out.required_tool) == ("IQA", "Global", "Explicit",
-                                                                                           "SSIM, PSNR")
-    assert out.distortions == {"Global": ["Blurs"]} and out.plan.tool_execution is True
-    model = ScriptedClient([f"[{json.dumps(paper)}]"])
-    assert plan("Is it blurred?", PAGES[0], client=model, cache=None).query_type == "IQA" and len(model.calls) == 1
-
-
-def test_with_a_reference_the_prompt_says_which_picture_it_is():
-    model = ScriptedClient([json.dumps(PLAN)])
-    plan("What was lost?", PAGES[0], Image.new("RGB", (200, 280)), client=model, cache=None)
-    assert "the second is the reference" in texts(model.calls[0])
-    assert len(message_blocks(model.calls[0]["messages"], "image")) == 2
-    assert "second" not in planner_prompt("What was lost?").rpartition("Reference picture given")[2]
-
 
 class Broken(ScriptedClient):
     "Fails as a whole, as local models do"

@@ -149,13 +149,6 @@ def test_a_refusal_is_a_reply_that_says_so_and_is_paid_for(wire):
     assert parse_reply(reply.text).how != "strict"
 
 
-def test_text_where_json_was_asked_is_passed_on_for_the_check(wire):
-    schema = action_schema(num_pages=2, num_cells=1)
-    with FakeServer(wire, answer=lambda body: "The total is 42.") as server:
-        reply = ask(client_of(server), schema=schema)
-    assert reply.text == "The total is 42." and parse_reply(reply.text).how == "failed"
-
-
 def test_a_server_that_counts_nothing_leaves_an_estimate():
     with FakeServer("openai", [{"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [
             {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": "four"}}]}]) as server:

@@ -198,25 +198,6 @@ def test_fast_forward_changes_nothing_but_the_cost(path, client):
     for seed in (1, 2): slow.chat(messages, seed=seed, temperature=1., top_p=1., top_k=0, **kw)
     assert fast < slow.passes
 
-def test_batches_of_schemas_and_free_text(client):
-    messages = build_messages(document(random.Random(6)), 'What is the total?')
-    replies = chat_many(client, [messages] * 4, schema=[SCHEMA, None, SCHEMA, {'enum': ['yes', 'no']}], seed=1,
-                                max_new_tokens=100)
-    for i in (0, 2): assert set(json.loads(replies[i].text)) >= {'action', 'content', 'view'}
-    assert json.loads(replies[3].text) in ('yes', 'no')
-
-def test_a_schema_without_choice_needs_no_model(path):
-    client, messages = QwenVLClient(path), build_messages(document(random.Random(6)), 'What is the total?')
-    alone = client.chat(messages, schema={'const': 'yes'})
-    assert alone.text == '"yes"' and alone.finish_reason == 'stop' and client.passes == 0
-    batch = chat_many(client, [messages] * 4, schema=[{'const': 'yes'}, SCHEMA, SCHEMA, {'const': 'no'}], seed=1,
-                              max_new_tokens=90)
-    assert ([batch[0].text, batch[3].text] == ['"yes"', '"no"']
-            and json.loads(batch[1].text) != json.loads(batch[2].text))
-    assert all(r.usage.cached_tokens <= r.usage.prompt_tokens for r in batch)
-    again = client.chat(messages, temperature=0, max_new_tokens=4)
-    assert again.text == QwenVLClient(path, reuse=False).chat(messages, temperature=0, max_new_tokens=4).text
-
 @given(st.integers(1, 6000), st.integers(1, 6000), st.integers(4, 3000), st.integers(0, 3000))
 @example(351, 351, 144, 0)
 @settings(max_examples=300, deadline=None)

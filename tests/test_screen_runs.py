@@ -1,11 +1,10 @@
 """Screens as a data set and a metric like any other, from the shell to the report; tasks of one's own from a file."""
-import csv
 import json
-import subprocess
 import sys
 
 import pytest
 
+from conftest import shell
 from cosee.cli.entry import main
 from cosee.datasets.registry import load
 from cosee.policies import Method
@@ -13,13 +12,13 @@ from cosee.eval.metrics import score
 from cosee.models.testing import ScriptedClient
 from cosee.models.registry import CLIENTS, ClientEntry, make_client
 from cosee.runs.config import make_config, metrics_of
-from cosee.runs.table import Run, score_records
-from cosee.screen.agent import load_screens, run_screens, step_of, step_text
+from cosee.runs.table import score_records
+from cosee.screen.agent import load_screens, step_of, step_text
 from cosee.screen.call import ToolCall, format_tool_call
 from cosee.screen.config import SYSTEM_PROMPTS
 from cosee.screen.check import make_screens
 from cosee.screen.scenes import Scene
-from cosee.screen.score import score_screens, score_step
+from cosee.screen.score import score_step
 from cosee.screen.tasks import SCREEN_TASKS, ScreenTask, Shot
 
 CLICK = ToolCall.left_click((500, 300))
@@ -31,12 +30,6 @@ FIELDS = dict(name_prefix="office", tasks=TASKS, test=dict(count=6, tolerance=[2
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return make_screens(FIELDS, tmp_path_factory.mktemp("screens"))
-
-
-def cosee(*args, cwd=None):
-    code = "import sys; from cosee.cli.entry import main; sys.exit(main())"
-    done = subprocess.run([sys.executable, "-c", code, *map(str, args)], capture_output=True, text=True, cwd=cwd)
-    return done.returncode, done.stdout, done.stderr
 
 
 # --- from the shell: run, report, compare, view ---
@@ -53,53 +46,21 @@ def test_a_run_on_screens_is_reported_compared_and_shown(folder, tmp_path):
         fields = dict(name=name, dataset=dict(name="screens", root=str(folder)), methods=["screen"],
                       client=dict(type="scripted", options=dict(replies=replies(folder, wrong))))
         (tmp_path / f"{name}.yaml").write_text(json.dumps(fields))
-        code, out, err = cosee("run", f"{name}.yaml", "--quiet", "--json", cwd=tmp_path)
+        code, out, err = shell("run", f"{name}.yaml", "--quiet", "--json", cwd=tmp_path)
         assert code == 0, err
         told = json.loads(out)["methods"]["screen"]
         assert told["ok"] == 6 and told["metrics"] == (dict(step=1, action=1) if name == "good" else
                                                        dict(step=0, action=.5))
-    code, out, err = cosee("report", "runs/good", "runs/bad", "--json", cwd=tmp_path)
+    code, out, err = shell("report", "runs/good", "runs/bad", "--json", cwd=tmp_path)
     shown = json.loads(out)
     assert code == 0 and shown["metric"] == {"step": "screens"}, err
     assert [round(m["score"]) for m in shown["methods"].values()] == [100, 0]
-    assert cosee("report", "runs/good", "--quiet", cwd=tmp_path)[0] == 0
+    assert shell("report", "runs/good", "--quiet", cwd=tmp_path)[0] == 0
     assert "step (screens)" in (tmp_path / "runs/good/report.html").read_text()
-    code, _, err = cosee("view", "runs/good", "--export", "page", "--quiet", cwd=tmp_path)
+    code, _, err = shell("view", "runs/good", "--export", "page", "--quiet", cwd=tmp_path)
     assert code == 0 and "action (screens)" in (tmp_path / "page/index.html").read_text(), err
     pictures = [p.read_text() for p in (tmp_path / "page").rglob("*.html")]
     assert any("box of the answer" in p and "box of the gold" in p for p in pictures)
-
-
-def test_a_run_is_budgeted_logged_and_scored_again_as_any_other(folder, tmp_path):
-    fields = dict(dataset=dict(name="screens", root=str(folder)), budget=dict(max_tokens=10),
-                  client=dict(type="scripted", options=dict(replies=replies(folder))))
-    (tmp_path / "run.yaml").write_text(json.dumps(fields))
-    assert main(["run", str(tmp_path / "run.yaml"), "--output-dir", str(tmp_path / "poor"), "--quiet"]) == 0
-    poor = list(Run(tmp_path / "poor"))
-    assert {r["stopped"].partition(":")[0] for r in poor} == {"budget"} and not any(r["right"] for r in poor)
-    argv = ["run", str(tmp_path / "run.yaml"), "--set", "budget.max_tokens=100000", "--quiet", "--output-dir"]
-    assert main([*argv, str(tmp_path / "rich")]) == 0
-    run = Run(tmp_path / "rich")
-    assert run.methods == ["screen"] and all(r["right"] and r["meta"]["tolerance"] == [20, 30] for r in run)
-    assert {r["meta"]["task_type"] for r in run} == set(TASKS)
-    prompts = {line for r in run for c in r["trace"]["calls"] for line in c["prompt"]}
-    assert SYSTEM_PROMPTS["compact"] in prompts   # that of the data set
-    assert run.scores("action") == run.scores("step") == {"screen": {str(r["sample"]): 1 for r in run}}
-    run.export(tmp_path / "t.csv")
-    assert {row["step"] for row in csv.DictReader((tmp_path / "t.csv").open())} == {"1.0"}
-
-
-def test_a_run_gives_the_figures_of_the_screen_command(folder, tmp_path):
-    samples = list(load_screens(folder))
-    said = replies(folder, wrong=(0, 2))
-    rows = score_screens(samples, run_screens(ScriptedClient(list(said)), samples))
-    client = ScriptedClient(list(said))
-    outcomes = [Method("screen").run(s, client) for s in samples]
-    records = [dict(sample=s["meta"]["id"], method="m", question=s["question"], gold=[s["answer"]], meta=s["meta"],
-                    answer=o["answer"]) for s, o in zip(samples, outcomes, strict=True)]
-    found = score_records(records, metrics_of(make_config(dict(dataset="screens"))))["m"]
-    assert list(found["step"]) == [r["score"] for r in rows] and list(found["action"]) == [r["action"] for r in rows]
-    assert 0 < found["step"].mean < 1
 
 
 # --- one house: tables and settings ---
@@ -116,13 +77,6 @@ def test_screens_stand_in_the_tables(folder):
     own = make_config(dict(dataset="screens", methods=["direct"], client="ocr"))
     assert own.methods == ["direct"] and own.client.type == "ocr"
     assert make_config({}).methods == ["direct", "cosee_base"] and make_config({}).client.type == "ocr"
-
-
-def test_tables_of_screens_cost_no_import():
-    code = ("import sys, cosee.eval.metrics, cosee.datasets.registry, cosee.models.registry, cosee.runs.config;"
-            "print([m for m in sys.modules if m.startswith('cosee.screen')])")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("said, expected, tolerance, step, action", [
@@ -225,12 +179,12 @@ def start(rng, kind):
 def test_tasks_of_a_file_are_listed_made_and_run_from_the_shell(tmp_path):
     (tmp_path / "my_tasks.py").write_text(PLUGIN)
     (tmp_path / "d.yaml").write_text("name_prefix: mine\ntasks: {start-menu: 2}\ntest: {count: 2}\n")
-    code, out, err = cosee("screen", "make", "d.yaml", "--quiet", cwd=tmp_path)
+    code, out, err = shell("screen", "make", "d.yaml", "--quiet", cwd=tmp_path)
     assert code == 2 and "unknown task 'start-menu'" in err
-    code, out, err = cosee("screen", "tasks", "--json", "--plugin", "my_tasks.py", cwd=tmp_path)
+    code, out, err = shell("screen", "tasks", "--json", "--plugin", "my_tasks.py", cwd=tmp_path)
     assert json.loads(out)["start-menu"] == dict(help="Open the start menu.", kinds=["usual", "hurried"]), err
     assert "click-button" in json.loads(out)
-    code, out, err = cosee("screen", "make", "d.yaml", "--quiet", "--json", "--workers", 2, "--plugin", "my_tasks.py",
+    code, out, err = shell("screen", "make", "d.yaml", "--quiet", "--json", "--workers", 2, "--plugin", "my_tasks.py",
                            cwd=tmp_path)
     assert code == 0 and json.loads(out)["test"] == 2, err
     samples = list(load("screens", root=tmp_path / json.loads(out)["folder"]))

@@ -182,19 +182,6 @@ def test_random_actions_of_every_role_are_valid_and_each_box_is_one_of_print(ran
     assert sum(counts.values()) == 36 and "INVALID" not in counts and set(counts) >= {"INSPECT", "HYPOTHESIZE"}
 
 
-def paid(usage): return usage.prompt_tokens - usage.cached_tokens
-
-
-def test_the_second_agent_of_an_episode_pays_a_seventh_of_the_first(random_llm):
-    client = TextClient(random_llm, words=ByWidth(w100=typed_page(RECEIPT * 12)), page_tokens=4000)
-    for shared in (None, "#1 [scanner] page 1: CORNER SHOP LTD stands at the top"):
-        usages = []
-        for agent in team(client):
-            request = agent.request(PAGES[:1], f"What? {shared}", Board(), {"max_new_tokens": 4})
-            usages.append(client.respond(request.but(board=shared or "", schema=None)).usage)
-        assert all(paid(u) <= .15 * usages[0].prompt_tokens for u in usages[1:])
-
-
 def test_ten_questions_about_a_document_cost_a_third_of_ten_documents(random_llm):
     client = TextClient(random_llm, words=ByWidth(w100=typed_page(RECEIPT), w200=typed_page(LETTER)))
     questions = [f"What is the name of shop {i}?" for i in range(10)]

@@ -27,6 +27,7 @@ from cosee.models.weights import WEIGHTS, RemoteFile, Weights
 from cosee.text.layout import typed_page
 from cosee.pages import load_pages
 from asking import chat_many
+from raw_pdf import Pdf
 
 pytestmark = pytest.mark.slow
 
@@ -449,28 +450,17 @@ def test_a_context_that_is_too_short(run, tmp_path):
     with pytest.raises(ConfigError, match="a context of 500 tokens is too short"): create_vlm_client("here.m", file)
 
 
-def full_page(words, said):
+def full_page(path, words, said):
     "A PDF of one page that says so many words."
     rows = [" ".join(said for _ in range(60)) for _ in range(-(-words // 60))]
     text = "BT /F 8 Tf 20 4960 Td 9.5 TL " + " ".join(f"({row}) Tj T*" for row in rows) + " ET"
-    parts = ["<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 1800 5000] /Contents 4 0 R /Resources "
-             "<< /Font << /F << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>",
-             f"<< /Length {len(text)} >>\nstream\n{text}\nendstream"]
-    out, places = b"%PDF-1.4\n", []
-    for n, part in enumerate(parts, 1):
-        places.append(len(out))
-        out += f"{n} 0 obj\n{part}\nendobj\n".encode()
-    table = "".join(f"{p:010} 00000 n \n" for p in places)
-    return out + (f"xref\n0 5\n0000000000 65535 f \n{table}trailer\n<< /Size 5 /Root 1 0 R >>\n"
-                  f"startxref\n{len(out)}\n%%EOF\n").encode()
+    return Pdf().page(text, size=(1800, 5000)).save(path)
 
 
 @pytest.mark.parametrize("words, said, shown", [(29_000, "w", "more lines of this page are left out"),
                                                 (30_000, "word", "no print on this page")])
 def test_a_page_of_thirty_thousand_words_is_cut_to_its_budget(run, tmp_path, words, said, shown):
-    file = tmp_path / "dense.pdf"
-    file.write_bytes(full_page(words, said))
+    file = full_page(tmp_path / "dense.pdf", words, said)
     reply = json.dumps(dict(json.loads(FOUND), view={"line": 1}))
     with fake.FakeServer("openai", answer=lambda body: reply) as server:
         code, _, err = run("ask", file, "-q", "What?", "--client", "text", "--base-url", server.base_url, "--model",

@@ -154,12 +154,6 @@ def test_a_region_of_another_page_is_no_evidence():
     assert action["view"] == {"page": 2}
 
 
-def test_observe_runs_what_the_model_wrote():
-    action, _ = act([zoom(page=9, bbox=[0, 0, 500, 500]), ANSWER], enforcement_mode="observe")
-    assert ("page must be a whole number from 1 to 1" in action["tools"][0]["result"]
-            and "edit_observed" in action["tools"][0]["note"])
-
-
 def test_an_unsure_model_is_looked_for():
     unsure = {**ANSWER, "confidence": 0.3, "view": {"page": 1, "bbox_2d": [400, 400, 500, 420]}}
     action, client = act([unsure, ANSWER], offer=False, look=True)

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from cosee import tools as t
-from cosee.document import VLMLanguageModel
-from cosee.models.testing import ScriptedClient
 from test_document import Backwards, Model
 
 REPLIES = int(os.environ.get("COSEE_REPLIES", "200"))   # generated model replies; the full number is 5000
@@ -336,12 +334,6 @@ def test_policies_cannot_change_arguments_behind_the_record():
     x = doc(CALL, "ok", policy=Sly(), enforcement_mode="enforce")
     x.open_question("?")
     assert x.tool.calls == [{"query": "q"}] and len(x._tools) == 1
-
-
-def test_any_client_can_use_tools():
-    client = ScriptedClient([CALL, "done"])
-    x = t.InteractiveDocumentWithTools(VLMLanguageModel(client), tools=[Search()])
-    assert x.open_question("?") == "done" and x._tools["search"].calls == [{"query": "q"}]
 
 
 # What must hold whatever the model says: 5,000 replies with COSEE_REPLIES=5000.

@@ -13,18 +13,14 @@ from PIL import Image
 
 import fake_servers as fake
 from conftest import ROOT
-from cosee.datasets.synthetic.document import make_document
 from cosee.models.text_client import TextClient
 from cosee.text.grounding import ground
-from cosee.models.reader_client import OcrClient
 from cosee.models.text_client import MultimodalClient
 from cosee.models.transcriber import Transcriber, make_transcriber
 from cosee.models.client import Reply, build_messages, page_request
 from cosee.models.registry import create_vlm_client, make_client
 from cosee.models.remote import ImagesRefused
 from cosee.models.testing import ScriptedClient
-from cosee.pages import load_pages
-from cosee.text.ocr import TextExtractor
 from cosee.text.page_text import sure_box, valid_page
 from cosee.text.transcripts import MOST_LINES, Block, transcribed_page
 from cosee.tools.sight import FindPage
@@ -123,20 +119,6 @@ def test_cells_below_a_merged_one_keep_their_columns():
     for text in (f"<table>{rows}</table>", tags):
         left = {line["text"]: line["bbox"][0] for line in transcribed_page(text, SIZE)["lines"]}
         assert left["North"] == left["Region"] < left["310"] == left["2023"] < left["355"] == left["2024"]
-
-
-def test_a_page_of_a_made_document_says_the_same_as_its_own_text(tmp_path):
-    pages = load_pages(make_document("invoice", seed=3).save(tmp_path / "made.pdf"))
-    page = TextExtractor(text_source="text", cache=None).read(pages.infos)[0]
-    tags = doctags([Block([[line["text"]]], tuple(line["bbox"])) for line in page["lines"]])
-    again = transcribed_page(tags, tuple(page["size"]))
-    assert {" ".join(line["text"].split()) for line in page["lines"]} == {line["text"] for line in again["lines"]}
-    client, other = (OcrClient(words=TextExtractor(cache=None)) for _ in range(2))
-    client.words.read = lambda pages, text_source=None: [again]
-    other.words.read = lambda pages, text_source=None: [page]
-    for question in ("What is the total?", "What is the invoice number?"):
-        found = [c.document([SHEET]).answer(question)["answer"] for c in (client, other)]
-        assert found[0] == found[1]
 
 
 # --- whatever comes ---
@@ -353,25 +335,6 @@ def test_a_file_of_backends_names_the_reader(run, sheet, tmp_path):
         assert len(server.requests) == 1 and "Black ink" in json.dumps(llm.requests[0]["body"])
         code, out, _ = run(*ask(sheet, "--transcriber", "here.tags", "--config", tmp_path / "b.yaml", "--no-cache"))
         assert code == 0 and json.loads(out)[0]["answer"] == "19.50"
-
-
-def test_a_run_names_the_reader_and_writes_down_what_it_cost(run, tmp_path):
-    (tmp_path / "q.csv").write_text("file,question,answer\nbill.png,What is the total?,43.50\n")
-    SHEET.save(tmp_path / "bill.png")
-    with writer(BILL) as server:
-        config = {"name": "r", "dataset": {"name": "folder", "root": str(tmp_path / "q.csv")}, "methods": ["direct"],
-                  "client": {"type": "ocr", "options": {"text_source": "model", "transcriber": {
-                      "client": "openai", "model": "granite-docling", "base_url": server.base_url}}}}
-        (tmp_path / "run.yaml").write_text(json.dumps(config))
-        assert run("run", tmp_path / "run.yaml", "--output-dir", tmp_path / "a", "--no-cache", "--quiet")[0] == 0
-        argv = "--dataset", "folder", "--root", tmp_path / "q.csv", "--method", "direct", "--text-source", "model"
-        assert run("run", *argv, *reader_of(server), "--output-dir", tmp_path / "b", "--no-cache", "--quiet")[0] == 0
-        assert len(server.requests) == 2
-    for name in "ab":
-        about = json.loads((tmp_path / name / "run.json").read_text())["config"]["client"]["options"]
-        assert about["text_source"] == "model" and about["transcriber"]["client"] == "openai"
-        record = json.loads((tmp_path / name / "records.jsonl").read_text().splitlines()[0])
-        assert record["answer"] == "43.50" and record["times"]["reading_tokens"] > 0
 
 
 def test_a_transcription_that_was_cut_off_is_told(run, sheet):

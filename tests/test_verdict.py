@@ -1,13 +1,11 @@
 "The comparison at equal tokens as its commands run it, behind a server and with weights; and the published records."
-import contextlib
-import io
 import json
 from pathlib import Path
 
 import pytest
 from fake_servers import FakeServer
+from test_analysis import cosee
 
-from cosee.cli.entry import main
 from cosee.controller import replay
 from cosee.experiments import Run
 from cosee.models.qwen_vl_wrapper import tiny_folder
@@ -19,13 +17,6 @@ pytestmark = pytest.mark.slow
 CONFIG = Path(__file__).parent.parent / "configs/equal_tokens.yaml"
 SMALL = json.dumps(dict(kinds=["invoice"], per_doc=1, dpi=50))
 NAMES = [m if isinstance(m, str) else m["name"] for m in read_config(CONFIG).methods]
-
-
-def cosee(*argv):
-    "Exit code and output of a command line."
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out): code = main([str(a) for a in argv])
-    return code, out.getvalue()
 
 
 def study(folder, *client):

@@ -16,25 +16,9 @@ from cosee.controller import CoSeeController, replay
 from cosee.agents import DummyAgent
 from cosee.view.drawing import annotate
 from cosee.view.episode import board_html, episode_html, episodes_html, write_html
+from test_browser import EVIL
 
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "</script><script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "<svg onload=alert(1)>",
-    "javascript:alert(1)",
-    "' onmouseover='alert(1)",
-    "</style><style>*{display:none}</style>",
-    "<!-- ",
-    "]]>",
-    "<base href=//x>",
-    "<meta http-equiv=refresh content='0;url=//x'>",
-    "{{7*7}}${7*7}",
-    "\x00\x1b[31mred",
-    "\u202eevil\u2066",
-    "\ud800",
-    "&lt;b&gt;",
-]
+HOSTILE = [text for text in EVIL if len(text) < 500] + ["{{7*7}}${7*7}", "\x00\x1b[31mred", "\ud800", "<!-- "]
 
 
 class Tags(HTMLParser):

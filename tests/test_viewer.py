@@ -1,9 +1,8 @@
-"""The run viewer in headless Chromium, its server on a socket, its folder from the disk: what is shown, how fast,
-and that nothing hostile runs or gets out. Without Chromium the tests of the page skip."""
+"""The run viewer in headless Chromium, its server on a socket, its folder from the disk: what is shown,
+and that nothing gets out. Without Chromium the tests of the page skip."""
 
 import gzip
 import http.client
-import itertools
 import json
 import shutil
 import signal
@@ -18,20 +17,15 @@ from PIL import Image
 
 from cosee.cli.entry import main
 from cosee.datasets.folder import to_jsonl
-from cosee.runs.log import RunError, RunLog, write_about
+from cosee.runs.log import RunError, write_about
 from cosee.runs.table import Run
 from cosee.experiments import run_experiment
 from cosee.models.testing import ScriptedClient
 from cosee.runs.viewer import Viewer, export_viewer
 from cosee.server.serve import running
 from cosee.server.viewer import create_viewer_app
-from test_browser import CHROMIUM, EVIL, Browser, contrast
+from test_browser import contrast
 
-
-
-def needs_browser(test):
-    "Marks a test that is slow and needs Chromium."
-    return pytest.mark.slow(pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")(test))
 
 
 READY = """new Promise(done => { const look = () => performance.getEntriesByName('rows').length
@@ -41,11 +35,6 @@ OPENED = """new Promise(done => {
   document.addEventListener('load', e => e.target.tagName === 'IFRAME' && done(true), true);
   document.querySelector('%s').click(); })"""
 DRAWN = """new Promise(done => { const look = () => %s ? done(true) : setTimeout(look, 10); look(); })"""
-
-
-class Address(str):
-    "An address in the form in which `Browser.open` takes a path"
-    def as_uri(self): return str(self)
 
 
 class Served:
@@ -127,17 +116,10 @@ def served(run):
     s.close()
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    b = Browser(tmp_path_factory.mktemp("profile"))
-    yield b
-    b.close()
-
-
 def go(browser, url, **how):
     "Open an address afresh, and wait until the rows are painted"
     browser("Page.navigate", url="about:blank")
-    browser.open(Address(url), **how)
+    browser.open(url, **how)
     browser.js(READY)
     return browser
 
@@ -177,7 +159,7 @@ def count(browser): return browser.js("document.getElementById('count').textCont
 
 # --- the page ---
 
-@needs_browser
+@pytest.mark.slow
 def test_wrong_answers_stand_first_and_nobody_complains(browser, served, run):
     go(browser, served.url)
     results, right = column(browser, "score"), [r["scores"]["em"] for r in run]
@@ -192,7 +174,7 @@ def test_wrong_answers_stand_first_and_nobody_complains(browser, served, run):
     clean(browser, served.url)
 
 
-@needs_browser
+@pytest.mark.slow
 def test_sort_search_filter_and_the_address_that_leads_back(browser, served):
     go(browser, served.url)
     for direction, down in (("descending", True), ("ascending", False)):
@@ -224,7 +206,7 @@ def test_sort_search_filter_and_the_address_that_leads_back(browser, served):
     clean(browser, served.url)
 
 
-@needs_browser
+@pytest.mark.slow
 def test_method_against_method(browser, served, run):
     scores = run.scores("em")
     pairs = [(bool(scores["direct"][q]), bool(scores["cosee_light"][q])) for q in scores["direct"]]
@@ -253,7 +235,7 @@ def test_method_against_method(browser, served, run):
     clean(browser, served.url)
 
 
-@needs_browser
+@pytest.mark.slow
 def test_a_row_opens_its_episode(browser, served):
     go(browser, served.url + "#method=cosee_light")
     browser.js(OPENED % "#rows tbody tr")
@@ -269,7 +251,7 @@ def test_a_row_opens_its_episode(browser, served):
     browser.js("[...document.querySelectorAll('#others button')].find(b => b.textContent.includes('cot')).click()")
     assert browser.js("document.querySelector('#episode iframe').getAttribute('src')") != path
     clean(browser, served.url)
-    browser.open(Address(served.url + path))
+    browser.open(served.url + path)
     assert (
         browser.js("document.querySelectorAll('.note').length") > 0
         and browser.js("document.querySelectorAll('image, .row svg').length") > 0
@@ -277,10 +259,10 @@ def test_a_row_opens_its_episode(browser, served):
     clean(browser, served.url)
 
 
-@needs_browser
+@pytest.mark.slow
 def test_a_method_without_a_board_shows_its_calls(browser, served):
     key = json.loads(served.ask("/data.json")[1])["rows"]["key"][0]   # direct
-    browser.open(Address(f"{served.url}episodes/{key}.html"))
+    browser.open(f"{served.url}episodes/{key}.html")
     text = browser.js("document.body.innerText")
     assert "1 call" in text and "Answer: 0" in text and "box of the gold" in text and "What was asked" in text
     assert (
@@ -290,7 +272,7 @@ def test_a_method_without_a_board_shows_its_calls(browser, served):
     clean(browser, served.url)
 
 
-@needs_browser
+@pytest.mark.slow
 def test_keyboard(browser, served):
     go(browser, served.url)
     focused = ("document.activeElement.closest('tr') && [...document.querySelectorAll('#rows tbody "
@@ -330,7 +312,7 @@ def test_keyboard(browser, served):
     )
 
 
-@needs_browser
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_both_themes_can_be_read(browser, served, dark):
     corner = go(browser, served.url, dark=dark).picture().getpixel((3, 300))
@@ -357,7 +339,7 @@ def test_both_themes_can_be_read(browser, served, dark):
     assert [(s, round(contrast(a[:3], b[:3]), 1)) for s, a, b in measured if contrast(a[:3], b[:3]) < 4.5] == []
 
 
-@needs_browser
+@pytest.mark.slow
 def test_phone_and_paper(browser, served):
     for view in ("answers", "questions", "pair"):
         go(browser, f"{served.url}#view={view}", width=360, height=740)
@@ -372,47 +354,9 @@ def test_phone_and_paper(browser, served):
 
 # --- ten thousand samples ---
 
-@pytest.fixture(scope="module")
-def many(home):
-    "A run of 10,000 samples and two methods"
-    write_about(
-        home / "many" if (home / "many").mkdir() is None else "",
-        dict(methods=["direct", "team"], metrics=dict(anls="mpdocvqa")),
-    )
-    log = itertools.chain.from_iterable(
-        (
-            dict(
-                sample=f"q{i}",
-                index=i,
-                method=m,
-                doc=f"d{i // 5}",
-                question=f"What is the total of table {i} in the annual report of region {i % 97}?",
-                gold=[f"value {i}"],
-                answer=f"value {i}" if (i * 7 + k * 3) % 10 < 7 else "nothing",
-                page=1 + i % 9,
-                status="ok",
-                error=None,
-                data=str(i),
-                evidence=[],
-                confidence=0.5,
-                usage=dict(total_tokens=900 + i % 5000 + 3000 * k, calls=1 + k * 5),
-                scores=dict(anls=float((i * 7 + k * 3) % 10 < 7)),
-                attempt=1,
-                times=dict(seconds=0.25),
-                meta=dict(kind=("form", "letter")[i % 2], evidence_pages=[1 + i % 7], n_pages=1 + i % 20),
-            )
-            for k, m in enumerate(("direct", "team"))
-        )
-        for i in range(10_000)
-    )
-    with RunLog(home / "many", 60) as f:
-        for r in log: f.write(r)
-    return home / "many"
-
-
 # --- a run that grows, files that are broken ---
 
-@needs_browser
+@pytest.mark.slow
 def test_reload_shows_what_has_come(browser, run, home):
     lines = run.path.read_bytes().splitlines(keepends=True)
     grows = home / "grows"
@@ -604,7 +548,7 @@ def test_the_command_says_where_serves_and_ends(run):
 
 # --- a folder ---
 
-@needs_browser
+@pytest.mark.slow
 def test_the_folder_works_from_the_disk(browser, run, home):
     viewer = Viewer(run.folder)
     done = export_viewer(viewer, home / "site", "wrong")
@@ -628,57 +572,3 @@ def test_the_folder_works_from_the_disk(browser, run, home):
         ), path.name
     assert main(["view", str(run.folder), "--export", str(home / "data"), "--quiet"]) == 2
 
-
-# --- what is hostile ---
-
-AROUND = ["", '"', "'>", "</td></table>", "-->", "*/", "&quot;", "\u202e"]
-HOSTILE = [a + e for a in AROUND for e in (x if len(x) < 9000 or not a else x[:500] for x in EVIL)]
-
-
-@pytest.fixture(scope="module")
-def hostile(home):
-    "A run in which 200 hostile texts stand wherever a text can stand"
-    folder = home / "<img src=x onerror=alert(1)>"
-    folder.mkdir()
-    methods = ["direct", '<script>alert("m")</script>', "x" * 300]
-    write_about(
-        folder,
-        dict(
-            methods=methods,
-            metrics=dict(anls="rrc"),
-            shard=HOSTILE[2],
-            versions=dict(cosee=HOSTILE[1]),
-            git=dict(commit=HOSTILE[3]),
-            config=dict(dataset=dict(name=HOSTILE[4], root=HOSTILE[5]), client=dict(type=HOSTILE[6]), seed=HOSTILE[7]),
-        ),
-    )
-    assert len(HOSTILE) == len(set(HOSTILE)) == 200
-    with RunLog(folder) as log:
-        for i, t in enumerate(HOSTILE):
-            for k, m in enumerate(methods):
-                u = HOSTILE[(i + 37 * k) % 200]
-                call = dict(agent=t, step=1, prompt=[t, u], text=u, usage=dict(prompt_tokens=1), error=None)
-                failed = (i + k) % 5 == 0
-                log.write(
-                    dict(
-                        sample=t,
-                        index=i,
-                        method=m,
-                        doc=u,
-                        question=t,
-                        gold=[t if k == 1 else u],
-                        data=str(i),
-                        answer=t,
-                        status="failed" if failed else "ok",
-                        error=u,
-                        page=1,
-                        evidence=[dict(page=1, bbox=[0.1, 0.1, 0.2, 0.2], content=t)],
-                        meta=dict(kind=HOSTILE[i % 20], split=t),
-                        usage=dict(total_tokens=i + 1, calls=1),
-                        times=dict(seconds=1.0),
-                        scores=dict(anls=float(k == 1)),
-                        invalid=0,
-                        trace=dict(kind="calls", calls=[call]) if k else None,
-                    )
-                )
-    return folder

@@ -235,17 +235,3 @@ def test_scans_without_ocr_are_found_from_a_shell(folders, tmp_path, monkeypatch
         assert said in capsys.readouterr().err
     assert main([*ask, str(tmp_path / "nothing")]) == 2 and "nothing: no such directory" in capsys.readouterr().err
     assert [p.name for p in (tmp_path / "cache").iterdir() if p.name == "looks"] == ["looks"]
-
-
-def test_a_method_of_a_run_looks_too(folders, tmp_path, monkeypatch):
-    from cosee.utils.config import parse_yaml
-    from cosee.policies import make_method
-    from cosee.models.testing import ScriptedClient
-    monkeypatch.setenv("COSEE_CACHE", str(tmp_path))
-    said = f"{{type: direct, focus: {{type: top, k: 2, visual: '{Path(folders['colpali']).as_posix()}'}}}}"
-    pages, client = drawn(6), ScriptedClient(["42"], cycle=True)
-    client.words = NoPrint()
-    sample = dict(images=pages, question="Total?", answer=["42"], meta={})
-    outcome = make_method(parse_yaml(said)).run(sample, client)
-    best = index_of(pages, folders["colpali"]).search("Total?", 2)
-    assert sorted(outcome["shown"]) == sorted(h.page for h in best)
