@@ -248,9 +248,10 @@ class CascadeController(CoSeeController):
         first = alone.run(images, question, ledger=ledger, on_event=heard)
         failed = first['stopped'].startswith(MODEL_FAILED)
         reason = _find_doubt(first, self.accept, checker, self.min_confidence, reader.stated) if self.accept else ''
+        sure = first['confidence'] if reader.stated else None
         cascade = dict(accept=list(self.accept), min_confidence=self.min_confidence, escalated=False, reason=reason,
-                       first=_summarize(first), stated=reader.stated, rules=_summarize(reader.rules), kept=False,
-                       confidence=first['confidence'] if reader.stated else None, calls=len(_list_calls(first)),
+                       first=_summarize({**first, 'confidence': sure}), stated=reader.stated,
+                       rules=_summarize(reader.rules), kept=False, confidence=sure, calls=len(_list_calls(first)),
                        tokens=ledger.spent)
         if not reason or failed or self.otherwise == 'abstain':
             out = _withhold(first, reason) if reason else first

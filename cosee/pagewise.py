@@ -231,7 +231,7 @@ class PageByPage(Policy):
     rank: bool = True        # does the model rank the pages, or the page index alone?
     prove: bool = True       # has an answer to be printed on its page?
     check: bool = True       # is it asked about, and held against others?
-    least: Share = .5        # least confidence after the check
+    least: Share = .2        # least confidence after the check
 
     def solve(self, task: Task) -> Answer:
         "Rank, read and check within the budget."
