@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand
 from .help import (BAD_INPUT, CODES_HELP, CONTEXT, FAILED, INTERRUPTED, PIPE_CLOSED, Call, HelpGroup, Parts,
                             Stop)
-from .start import INTERRUPTS, raise_on_interrupt
+from .signals import INTERRUPTS, raise_on_interrupt
 from ..utils.config import ConfigError, Entry, Registry, did_you_mean, missing_extra, redact
 from ..utils.isolation import stop_jobs
 from ..utils.text import one_line
