@@ -414,8 +414,8 @@ class CacheOptions(CommonOptions):
 def cache(options: CacheOptions) -> int:
     "Say what is kept of the pages that were read, or clear it."
     folder, rows = cache_folder(), list[dict[str, Any]]()
-    for name in CACHES if folder else ():
-        kept = FileCache(folder / name, CACHE_LIMITS[name])
+    caches = {name: FileCache(folder / name, CACHE_LIMITS[name]) for name in CACHES} if folder else {}
+    for name, kept in caches.items():
         removed = kept.clear() if options.clear else 0
         count, size = kept.usage()
         rows.append(dict(name=name, files=count, bytes=size, limit=kept.limit, removed=removed, what=CACHES[name]))
