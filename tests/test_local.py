@@ -84,8 +84,8 @@ def test_a_table_that_claims_too_much_is_noticed(random_folder, kind, monkeypatc
 @pytest.mark.parametrize("kind", ["qwen2_5_vl", "glm4v", "paddleocr_vl"])
 def test_wrong_positions_are_noticed(random_folder, kind, monkeypatch):
     from cosee.models import prefix_cache as beginnings
-    right = beginnings._shift
-    monkeypatch.setattr(beginnings, "_shift", lambda model: right(model) + 9)
+    right = beginnings._position_shift
+    monkeypatch.setattr(beginnings, "_position_shift", lambda model: right(model) + 9)
     with pytest.warns(UserWarning, match="with that this checkpoint writes other tokens"):
         assert TransformersClient(random_folder(kind)).how == "none"
 

@@ -11,7 +11,7 @@ from PIL import Image
 from cosee.models.client import build_messages
 from cosee.models.backends import record
 from cosee.models.usage import image_tokens
-from cosee.models.transformers_client import ContextOverflow
+from cosee.models.transformers_client import ContextOverflow, check_context
 from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.checkpoint import ModelError
 from cosee.models.prompts import inputs_of, page_size
@@ -220,7 +220,7 @@ def test_what_does_not_fit_says_what_would(path):
     with pytest.raises(ContextOverflow, match='lower max_pixels to ([0-9,]+)') as e:
         client.chat(messages, max_new_tokens=100)
     fits = int(str(e.value).split('max_pixels to ')[1].split(', or')[0].replace(',', ''))
-    client._fit(client.prompt(messages, max_pixels=fits), 100)
+    check_context(client.prompt(messages, max_pixels=fits), 100, client.context, by_page=True)
     assert len(client.prompt(messages, max_pixels=fits)) <= 7900
 
 def test_models_that_cannot_be_loaded(path, tmp_path):

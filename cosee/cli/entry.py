@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand
 from .help import (BAD_INPUT, CODES_HELP, CONTEXT, FAILED, INTERRUPTED, PIPE_CLOSED, Call, HelpGroup, Parts,
                             Stop)
-from .signals import HEARD, hear
+from .signals import INTERRUPTS, raise_on_interrupt
 from ..utils.config import ConfigError, Entry, Registry, did_you_mean, missing_extra, redact
 from ..utils.isolation import stop_jobs
 from ..utils.text import one_line
@@ -226,7 +226,7 @@ def _run(call: Call) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except (Exception, KeyboardInterrupt) as e:
-        if not (HEARD or isinstance(e, KeyboardInterrupt)): return _say_error(e, options.debug)
+        if not (INTERRUPTS or isinstance(e, KeyboardInterrupt)): return _say_error(e, options.debug)
         stop_jobs()   # threads that draw need not come to an end
         if options.debug: traceback.print_exception(e)
         return say_interrupted(options)
@@ -242,6 +242,6 @@ def main(
     try: call = _parse(argv)
     except (Stop, ConfigError) as e: return _say_error(e, '--debug' in argv)
     if isinstance(call, int): return call
-    if own: hear()
+    if own: raise_on_interrupt()
     if own and hasattr(call.options, 'on_interrupt'): end_at_once(call.options)
     return _run(call)

@@ -194,7 +194,6 @@ def _write_inspect(args: ReportOptions, output: str) -> list[Path]:
     return write_inspect(run, output, (lambda record: source.pages(record)[0]) if source else None)
 
 def _write_submission(args: ReportOptions, output: str) -> list[Path]:
-    "Submissions are checked before they are written"
     from cosee.datasets.submissions import write_submission
     from cosee.runs.config import data_of
     from cosee.runs.record import samples_of

@@ -17,18 +17,16 @@ from .options import Amount, Count, Many, Options, Switch, argument, listen, opt
 from .help import ANSWERED, BAD_INPUT, Stop
 from ..utils.config import need
 from ..utils.text import counted, one_line
-
-# %% auto #0
-__all__ = ['NamedPrice', 'MOST_ASSISTANTS', 'OWNER', 'ListenOptions', 'ServiceOptions', 'open_tokens', 'make_clients',
-           'open_service', 'serve_app', 'ServeOptions', 'serve', 'McpOptions', 'mcp', 'AppOptions', 'app']
-
-# %% ../../nbs/cli/12_server.ipynb #201e8cd4
 if TYPE_CHECKING:
     import socket
     from cosee.models.client import VLMClient
     from cosee.server.answering import Clients
     from cosee.server.episodes import EpisodeService
     from cosee.server.security import App, Tokens
+
+# %% auto #0
+__all__ = ['NamedPrice', 'MOST_ASSISTANTS', 'OWNER', 'ListenOptions', 'ServiceOptions', 'open_tokens', 'make_clients',
+           'open_service', 'serve_app', 'ServeOptions', 'serve', 'McpOptions', 'mcp', 'AppOptions', 'app']
 
 # %% ../../nbs/cli/12_server.ipynb #af055d62
 class ListenOptions(Options):
@@ -41,7 +39,6 @@ class ListenOptions(Options):
         None, 'who is let in: a line for each, as NAME: TOKEN. One token may stand in $COSEE_TOKEN instead', 'FILE')
     shared: Switch = option(False, "let everybody see everybody's documents and answers")
 
-# %% ../../nbs/cli/12_server.ipynb #c727a38a
 NamedPrice = tuple[str, tuple[float, float]]   # a client, and what its tokens cost
 
 def _read_prices(texts: Any) -> list[NamedPrice]:
@@ -111,7 +108,8 @@ def make_clients(
     from cosee.models.discovery import NO_MODEL, choose_model, model_hint
     from cosee.server.answering import Clients, Price
     first = settle_client(args)
-    for name in (*args.offer, *args.fallback): check_client(args, name)
+    for name in args.offer: check_client(args, name, '--offer')
+    for name in args.fallback: check_client(args, name, '--fallback')
     if look_around and not args.found:
         choice = choose_model(backends_config(args.config))
         args.found = {found.id: found for found in (choice.found, *choice.others) if found}
@@ -139,7 +137,6 @@ def _make_service(
     return EpisodeService(_store_folder(args, command), clients, paths, limits, args.at_once,
                           args.shared, *pages)
 
-# %% ../../nbs/cli/12_server.ipynb #2eea1a6e
 @contextmanager
 def open_service(
     args: ServiceOptions,
@@ -238,7 +235,6 @@ exit codes:
   2  the command line, a folder, the address or a model cannot be used
 '''
 
-# %% ../../nbs/cli/12_server.ipynb #abc01f8c
 MOST_ASSISTANTS = 16   # assistants that may start it at a time, each with a folder of its own for answers
 
 def mcp(options: McpOptions) -> int:
@@ -282,7 +278,6 @@ exit codes:
   2  the command line, a folder, the address or a model cannot be used
 '''
 
-# %% ../../nbs/cli/12_server.ipynb #6c6e4f23
 OWNER = 'owner'   # the name of a token that nobody chose
 
 def _open_entry_tokens(

@@ -8,17 +8,17 @@ __all__ = ['main']
 # %% ../../nbs/cli/00_start.ipynb #6b36134f
 from collections.abc import Sequence
 from typing import Optional
-from .signals import HEARD, let_go, wait
+from .signals import INTERRUPTS, end_on_interrupt, restore_interrupt
 
 # %% ../../nbs/cli/00_start.ipynb #6743a242
 def main(
     argv: Optional[Sequence[str]] = None # arguments without the program's name; None: those of the process
 ) -> int:                                # exit code
     "Entry point of the command `cosee`."
-    HEARD.clear()
-    if argv is None: wait()
+    INTERRUPTS.clear()
+    if argv is None: end_on_interrupt()
     try:
         from cosee.cli.entry import main as run
         return run(argv)
     finally:
-        if argv is None: let_go()
+        if argv is None: restore_interrupt()

@@ -78,7 +78,6 @@ class Account:
         self.sent.append(_Beginning(call.prompt.ids, call.prompt.boundaries))
         return replace(outcome, usage=replace(outcome.usage, cached_tokens=cached))
 
-# %% ../../nbs/local/11_batching.ipynb #4d673c56
 def text_known(
     account: Account, # of an episode
     ids: list[int],   # tokens of a prompt without pictures

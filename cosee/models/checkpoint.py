@@ -23,11 +23,10 @@ __all__ = ['Reuse', 'REUSES', 'FAMILIES', 'UNKNOWN', 'LOCAL', 'GET_WEIGHTS', 'QW
            'ModelFolder', 'model_folder', 'processor_name', 'computes_bfloat16', 'suited_dtype', 'whole_model',
            'load_model']
 
-# %% ../../nbs/local/01_checkpoint.ipynb #d4e26e7a
+# %% ../../nbs/local/01_checkpoint.ipynb #9451e12c
 Reuse = Literal['prefix', 'copy', 'none']
 REUSES: tuple[Reuse, ...] = ('prefix', 'copy', 'none')   # from most to least
 
-# %% ../../nbs/local/01_checkpoint.ipynb #9451e12c
 @dataclass(frozen=True)
 class Family:
     "What is known of an architecture."
@@ -43,14 +42,13 @@ class Family:
     places: bool = False        # does it write places as tokens of their own, such as <|LOC_100|>?
     by_page: bool = False       # are its tokens known by sizes alone, and is each page seen by itself?
 
-# %% ../../nbs/local/01_checkpoint.ipynb #0c91b9d0
+# %% ../../nbs/local/01_checkpoint.ipynb #8a959b33
 _THOUGHTS = '<think>', '</think>'
 _QUIET = dict(enable_thinking=False)
 _BOXED = ('<answer>', '</answer>'), ('<|begin_of_box|>', '<|end_of_box|>')
 
 def _arxiv_address(number: str) -> str: return f'https://arxiv.org/abs/{number}'
 
-# %% ../../nbs/local/01_checkpoint.ipynb #8a959b33
 FAMILIES: Registry[Family] = Registry('architecture', dict(
     qwen3_vl=Family('Qwen3-VL', 'prefix', 'thousandths', draft=_THOUGHTS, source=_arxiv_address('2511.21631'),
                     by_page=True),
@@ -116,7 +114,6 @@ def _find_weights_fault(folder: Path) -> str:
     stubs = [n for n in names if (folder / n).open('rb').read(8) == b'version ']
     return f'{stubs[0]} is a Git LFS pointer, not the weights' if stubs else ''
 
-# %% ../../nbs/local/01_checkpoint.ipynb #bf3dbfa8
 QWEN = 'qwen3_vl',   # what the configuration of Qwen3-VL calls itself
 _PARTS = (('tokenizer.json', 'vocab.json', 'tokenizer.model', 'tekken.json'),
           ('preprocessor_config.json', 'processor_config.json'))
@@ -129,7 +126,6 @@ def stored_config(
     except (ValueError, OSError, RecursionError): return {}
     return found if isinstance(found, dict) and isinstance(found.get('model_type'), str) else {}
 
-# %% ../../nbs/local/01_checkpoint.ipynb #34e3e8b3
 def _find_kind_fault(folder: Path, kinds: Container[str]) -> str:
     "What is wrong with the configuration of a model directory, or ''"
     config = stored_config(folder)
@@ -151,7 +147,6 @@ def _find_fault(folder: Path, kinds: Container[str]) -> str:
     fault = _find_kind_fault(folder, kinds) or _find_weights_fault(folder)
     return fault or (f'{lacking[0]} is missing' if lacking else '')
 
-# %% ../../nbs/local/01_checkpoint.ipynb #5ffa916c
 def check_model_path(
     model_path: Union[str, Path], # local directory
     get: str = GET_WEIGHTS,       # how to come by it; {} is the directory
@@ -163,7 +158,7 @@ def check_model_path(
     if problem: raise ModelError(f'{model_path}: {problem}; {get.format(model_path)}')
     return folder
 
-# %% ../../nbs/local/01_checkpoint.ipynb #5bde9c79
+# %% ../../nbs/local/01_checkpoint.ipynb #28712a12
 _WIDTHS = dict(F64=8, F32=4, BF16=2, F16=2, I64=8, I32=4, I16=2)   # bytes of a number; of all others 1
 
 def stored_tensors(
@@ -179,7 +174,6 @@ def stored_tensors(
             raise ModelError(f'{path}: the table of tensors at its beginning is damaged; get the file again') from e
     return found
 
-# %% ../../nbs/local/01_checkpoint.ipynb #28712a12
 def needed_bytes(
     folder: Path,              # with weights
     width: Optional[int] = None, # bytes of a number once loaded; None: as stored
@@ -215,7 +209,7 @@ def _check_room(folder: Path, device: Union[str, torch.device] = 'cpu', dtype: U
                      'use quantised weights (a GGUF file, or load_in_4bit=True), a smaller model, or a machine with '
                      'more memory')
 
-# %% ../../nbs/local/01_checkpoint.ipynb #3548bf0d
+# %% ../../nbs/local/01_checkpoint.ipynb #866e681a
 _REUSE_TEXTS = dict(prefix='all calls about the same pages share them', copy='pages are computed once, then copied',
                    none='every call is computed in full')
 _BOXES_TEXTS = dict(thousandths='boxes in thousandths', pixels='boxes in pixels', parts='boxes in parts of the page',
@@ -239,7 +233,6 @@ class ModelFolder:
         if self.family.transcribes: lines.append('trained to read a page as text')
         return '\n'.join(lines)
 
-# %% ../../nbs/local/01_checkpoint.ipynb #866e681a
 def model_folder(
     folder: Path  # that `check_model_path` has found whole
 ) -> ModelFolder:
@@ -259,7 +252,6 @@ def _parse_dtype(name: Union[str, torch.dtype]) -> Union[Literal['auto'], torch.
     if name not in _DTYPES: raise ModelError(f"dtype {name!r} is unknown; use {', '.join(sorted(_DTYPES))}")
     return 'auto' if name == 'auto' else getattr(torch, _DTYPES[name])
 
-# %% ../../nbs/local/01_checkpoint.ipynb #e100863b
 def _parse_device(name: Union[str, torch.device]) -> Union[Literal['auto'], torch.device]:
     "'auto' or a torch device that this machine has"
     import torch
@@ -326,7 +318,34 @@ def _quantization_config(load_in_8bit: bool, load_in_4bit: bool, dtype: Union[Li
                               bnb_4bit_compute_dtype=torch.bfloat16 if dtype == 'auto' else dtype,
                               llm_int8_skip_modules=precise)
 
-# %% ../../nbs/local/01_checkpoint.ipynb #b9a08d1d
+# %% ../../nbs/local/01_checkpoint.ipynb #2129b416
+_WRONG = dict(missing_keys='missing', unexpected_keys='unexpected', mismatched_keys='of another shape')
+
+def _list_some(names: list[str], most: int = 3) -> str:
+    "The first of some names, and how many more there are"
+    return ', '.join(names[:most]) + (f' and {len(names) - most:,} more' if names[most:] else '')
+
+def _describe_wrong_tensors(
+    found: Mapping[str, Any] # what transformers says of loading: missing, unexpected and mismatched keys
+) -> str:                    # such as 'missing: a, b and 3 more'; '' if nothing is wrong
+    "What is wrong with the tensors of a checkpoint, by name."
+    names = {k: sorted(str(key if isinstance(key, str) else key[0]) for key in found.get(k, ())) for k in _WRONG}
+    return '; '.join(f'{word}: {_list_some(names[k])}' for k, word in _WRONG.items() if names[k])
+
+def _has_odd_numbers(tensor: torch.Tensor) -> bool:
+    "Does it hold NaN or infinity? Packed tensors, of less than 16 bits, and those elsewhere are not looked at"
+    if tensor.is_meta or not tensor.numel(): return False
+    if not tensor.is_floating_point() or tensor.element_size() < 2: return False
+    return not all(bool(end.isfinite()) for end in tensor.detach().aminmax())
+
+def _describe_odd_tensors(
+    tensors: Iterable[tuple[str, torch.Tensor]] # of a model, by name
+) -> str:                                       # such as 'NaN or infinity in: a, b and 3 more'; '' if there is none
+    "Which tensors hold NaN or infinity, by name."
+    odd = [name for name, tensor in tensors if _has_odd_numbers(tensor)]
+    return f'NaN or infinity in: {_list_some(odd)}' if odd else ''
+
+# %% ../../nbs/local/01_checkpoint.ipynb #5f8a055a
 _CAST = 'MatMul8bitLt: inputs will be cast'
 
 def _is_no_cast(note: logging.LogRecord) -> bool: return not note.getMessage().startswith(_CAST)
@@ -349,35 +368,6 @@ def _silence_transformers() -> Iterator[None]:
         shown.set_verbosity(level)
         if bars: shown.enable_progress_bar()
 
-# %% ../../nbs/local/01_checkpoint.ipynb #2129b416
-_WRONG = dict(missing_keys='missing', unexpected_keys='unexpected', mismatched_keys='of another shape')
-
-def _list_some(names: list[str], most: int = 3) -> str:
-    "The first of some names, and how many more there are"
-    return ', '.join(names[:most]) + (f' and {len(names) - most:,} more' if names[most:] else '')
-
-def _describe_wrong_tensors(
-    found: Mapping[str, Any] # what transformers says of loading: missing, unexpected and mismatched keys
-) -> str:                    # such as 'missing: a, b and 3 more'; '' if nothing is wrong
-    "What is wrong with the tensors of a checkpoint, by name."
-    names = {k: sorted(str(key if isinstance(key, str) else key[0]) for key in found.get(k, ())) for k in _WRONG}
-    return '; '.join(f'{word}: {_list_some(names[k])}' for k, word in _WRONG.items() if names[k])
-
-# %% ../../nbs/local/01_checkpoint.ipynb #a40a4577
-def _has_odd_numbers(tensor: torch.Tensor) -> bool:
-    "Does it hold NaN or infinity? Packed tensors, of less than 16 bits, and those elsewhere are not looked at"
-    if tensor.is_meta or not tensor.numel(): return False
-    if not tensor.is_floating_point() or tensor.element_size() < 2: return False
-    return not all(bool(end.isfinite()) for end in tensor.detach().aminmax())
-
-def _describe_odd_tensors(
-    tensors: Iterable[tuple[str, torch.Tensor]] # of a model, by name
-) -> str:                                       # such as 'NaN or infinity in: a, b and 3 more'; '' if there is none
-    "Which tensors hold NaN or infinity, by name."
-    odd = [name for name, tensor in tensors if _has_odd_numbers(tensor)]
-    return f'NaN or infinity in: {_list_some(odd)}' if odd else ''
-
-# %% ../../nbs/local/01_checkpoint.ipynb #9179cf95
 def whole_model(
     kind: Any,    # a class of transformers that has `from_pretrained`
     folder: Path, # of the checkpoint
@@ -392,7 +382,6 @@ def whole_model(
     if wrong: raise ModelError(f'the tensors of its weights are not those of the model: {wrong}')
     return model
 
-# %% ../../nbs/local/01_checkpoint.ipynb #31106987
 def _load_from_disk(folder: Path, **kwargs) -> tuple[Any, Any]:
     "Model and processor, as transformers loads them"
     from transformers import AutoModelForImageTextToText, AutoProcessor
@@ -400,7 +389,6 @@ def _load_from_disk(folder: Path, **kwargs) -> tuple[Any, Any]:
         processor = AutoProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     return whole_model(AutoModelForImageTextToText, folder, **kwargs), processor
 
-# %% ../../nbs/local/01_checkpoint.ipynb #5f8a055a
 def load_model(
     model_path: Union[str, Path],              # directory with the weights
     device: Union[str, torch.device] = 'cpu',  # 'cpu', 'cuda', 'cuda:0', 'auto', ...

@@ -46,7 +46,6 @@ class Sampling:
         object.__setattr__(self, 'stop', self.stops if self.stop else ())
         _check_settings(self)
 
-# %% ../../nbs/local/08_decoding.ipynb #00daead1
 def _is_number(x: object) -> bool:
     return isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) < math.inf
 
@@ -80,7 +79,6 @@ class PresencePenalty:
         if not written.shape[1]: return scores
         return scores.scatter(1, written, scores.gather(1, written) - self.penalty)
 
-# %% ../../nbs/local/08_decoding.ipynb #de98c7cf
 LogitsProcessor = Callable[[Any, Any], Any]   # (tokens, scores) -> scores, as transformers has them
 
 def _make_processors(s: Sampling, prompt_length: int) -> list[LogitsProcessor]:
@@ -107,7 +105,6 @@ def generator(
     else: g.manual_seed(seed)
     return g
 
-# %% ../../nbs/local/08_decoding.ipynb #d181e4ac
 def pick(
     logits: torch.Tensor,        # of the next token, shape (vocabulary,)
     ids: Optional[torch.Tensor], # tokens of prompt and output so far, shape (n,); None without `steps`
@@ -219,7 +216,6 @@ class DecodingRow:
             came, self.pending = came + true, self.pending[true:]
         self.at += came
 
-# %% ../../nbs/local/08_decoding.ipynb #b710ec19
 def _mask_tokens(logits: torch.Tensor, tokens: set[int]) -> torch.Tensor:
     "Logits under which none of `tokens` is chosen"
     import torch
@@ -244,6 +240,16 @@ class Continuation(Protocol):
         ...
 
 # %% ../../nbs/local/08_decoding.ipynb #94cb4aee
+_NEAR, _BACK = 16, 16   # places that are compared, tokens at each
+
+def _compare_ends(a: Sequence[int], b: Sequence[int]) -> float:
+    "How far two texts agree, from their ends backwards"
+    score, weight = 0., 1.
+    for x, y in zip(reversed(a), reversed(b), strict=False):
+        if x == y: score += weight
+        elif (weight := weight / 2) < .1: break
+    return score
+
 class Text:
     "Tokens that can be looked up; one end grows and shrinks."
     def __init__(self,
@@ -277,17 +283,6 @@ class Text:
             if score == len(end): break
         return best if best[0] else None
 
-# %% ../../nbs/local/08_decoding.ipynb #7887bb9a
-_NEAR, _BACK = 16, 16   # places that are compared, tokens at each
-
-def _compare_ends(a: Sequence[int], b: Sequence[int]) -> float:
-    "How far two texts agree, from their ends backwards"
-    score, weight = 0., 1.
-    for x, y in zip(reversed(a), reversed(b), strict=False):
-        if x == y: score += weight
-        elif (weight := weight / 2) < .1: break
-    return score
-
 # %% ../../nbs/local/08_decoding.ipynb #4eebf8a7
 _START = -1   # stands before each reply
 Kind = tuple[str, int]   # which text a guess is from, and how much its place is like this one
@@ -297,7 +292,6 @@ class Guess(NamedTuple):
     token: int
     kind: Kind
 
-# %% ../../nbs/local/08_decoding.ipynb #ee841423
 def _kind_of_guess(source: str, likeness: float) -> Kind:
     "In steps of a factor of 1.4, up to sixteen"
     return source, int(2 * math.log2(likeness))
@@ -496,7 +490,6 @@ def _share_head(model, cache: Continuation, rows: list[DecodingRow]) -> int:
     for r in rows: r.at, r.pending, r.cached = r.at + head, r.pending[head:], r.cached + head * (r is not first)
     return head
 
-# %% ../../nbs/local/08_decoding.ipynb #5a0acf0b
 Continues = TypeVar('Continues', bound=Continuation)
 
 def write(

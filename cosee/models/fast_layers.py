@@ -46,7 +46,6 @@ def _is_single_precision(layer: torch.nn.Module) -> bool:
     if type(layer) is not torch.nn.Linear: return False
     return layer.weight.dtype == torch.float32 and layer.weight.device.type == 'cpu'
 
-# %% ../../nbs/local/06_fast_layers.ipynb #c0de000d
 def use_fast_products(
     model # of transformers
 ):
@@ -83,7 +82,6 @@ def blockwise_parts(
     parts = [_compute_parts(q, key, value, m) for q, m in zip(queries, masks, strict=True)]
     return torch.cat([out for out, _ in parts], 2), torch.cat([lse for _, lse in parts], 2)
 
-# %% ../../nbs/local/06_fast_layers.ipynb #c18175cb
 def attention_parts(
     query: Tensor, # scaled, shape (rows, heads, queries, size)
     key: Tensor,   # shape (rows, heads, keys, size)
@@ -97,7 +95,7 @@ def attention_parts(
     out, lse = fused(query, key, value, attn_mask=mask, scale=1.)
     return out.float(), lse[..., None].float()
 
-# %% ../../nbs/local/06_fast_layers.ipynb #f12782c4
+# %% ../../nbs/local/06_fast_layers.ipynb #d9c78269
 def _attend_at_once(query: Tensor, key: Tensor, value: Tensor, prefix: KeyValues, mask: Optional[Tensor]) -> Tensor:
     "Attention of a few queries of one row over prefix and suffix, without parts; shapes as in `shared_attention`"
     own = key @ query.mT
@@ -106,7 +104,6 @@ def _attend_at_once(query: Tensor, key: Tensor, value: Tensor, prefix: KeyValues
     before, behind = torch.softmax(scores, -1).split((prefix[0].shape[2], key.shape[2]), -1)
     return before @ prefix[1] + behind @ value
 
-# %% ../../nbs/local/06_fast_layers.ipynb #d9c78269
 def shared_attention(
     query: Tensor,     # (rows, query heads, queries, size)
     key: Tensor,       # suffixes: (rows, heads, slots, size)

@@ -34,7 +34,6 @@ class Features:
         "Bytes of memory."
         return sum(t.numel() * t.element_size() for t in (self.embeddings, *self.deepstack))
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #f97195e6
 @torch.inference_mode()
 def encode_pages(
     model,                 # Qwen3-VL
@@ -48,12 +47,11 @@ def encode_pages(
     deep = zip(*out.deepstack_features, strict=True) if out.deepstack_features else [()] * len(image_grid_thw)
     return [Features(e.clone(), [d.clone() for d in ds]) for e, ds in zip(out.pooler_output, deep, strict=True)]
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #61183928
-def _nbytes(layers: Layers) -> int:
+# %% ../../nbs/local/07_prefix_cache.ipynb #74df5212
+def _count_bytes(layers: Layers) -> int:
     "What keys and values weigh"
     return sum(t.numel() * t.element_size() for kv in layers for t in kv)
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #74df5212
 @dataclass(eq=False)
 class Prefix:
     "Keys and values of a beginning, shared by all prompts that begin so."
@@ -68,7 +66,7 @@ class Prefix:
     @property
     def nbytes(self) -> int:
         "Bytes of memory, suffixes included."
-        return _nbytes(self.layers) + sum(_nbytes(layers) for _, layers in self.suffixes)
+        return _count_bytes(self.layers) + sum(_count_bytes(layers) for _, layers in self.suffixes)
 
     def head(self, length: int) -> 'Prefix':
         "Its first `length` tokens, copied; a prefix without positions raises ValueError."
@@ -87,7 +85,6 @@ class Prefix:
         "A single row that continues it."
         return PrefixCache(self, suffix)
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #493c7890
 def best_suffix(
     prefix: Prefix,           # with its suffixes
     rows: list[list[int]]     # for each row the tokens behind the prefix
@@ -98,15 +95,14 @@ def best_suffix(
     length = max(shares)
     return length, [(k[:, :, :length], v[:, :, :length]) for k, v in prefix.suffixes[shares.index(length)][1]]
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #ffda6cf8
-class _Weighs(Protocol):
+# %% ../../nbs/local/07_prefix_cache.ipynb #3ce1f8bb
+class _HasBytes(Protocol):
     "What a `Store` keeps."
     @property
     def nbytes(self) -> int: ...
 
-Kept = TypeVar('Kept', bound=_Weighs)
+Kept = TypeVar('Kept', bound=_HasBytes)
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #3ce1f8bb
 class Store(Generic[Kept]):
     "Tensors by key, bounded by `max_bytes`; least recently used leaves first."
     def __init__(self,
@@ -134,7 +130,6 @@ class Store(Generic[Kept]):
             self.entries.move_to_end(key)
             while self.nbytes > self.max_bytes: self.entries.popitem(last=False)
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #6d400793
 class PrefixStore(Store[Prefix]):
     "Prefixes by key, bounded by `max_bytes`; least recently used leaves first."
     def __repr__(self) -> str: return f'PrefixStore({len(self)} prefixes, {self.nbytes:,} of {self.max_bytes:,} bytes)'
@@ -153,14 +148,13 @@ class PrefixStore(Store[Prefix]):
                 found = self.entries[key]
                 return found if found.length == length else found.head(length)
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #fe593aa3
-def _roomy(tensor: Tensor, room: int) -> Tensor:
+# %% ../../nbs/local/07_prefix_cache.ipynb #1eca64a6
+def _make_room(tensor: Tensor, room: int) -> Tensor:
     "A copy with `room` slots; they are zero until written, so that what is masked stays finite"
     new = tensor.new_zeros(*tensor.shape[:2], room, tensor.shape[3])
     new[:, :, :tensor.shape[2]] = tensor
     return new
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #1eca64a6
 class _SuffixLayer(CacheLayerMixin):
     "The suffixes of all rows in one layer"
     keys: Tensor
@@ -173,7 +167,8 @@ class _SuffixLayer(CacheLayerMixin):
     def update(self, key_states: Tensor, value_states: Tensor, slots: Tensor, room: int, width: int) -> KeyValues:
         "Write tokens into `slots`, shape (rows, tokens); returns the first `width` slots of `room`"
         if not self.is_initialized: self.lazy_initialization(key_states, value_states)
-        if self.keys.shape[2] < room: self.keys, self.values = _roomy(self.keys, room), _roomy(self.values, room)
+        if self.keys.shape[2] < room:
+            self.keys, self.values = _make_room(self.keys, room), _make_room(self.values, room)
         slots = slots.to(self.keys.device)
         rows = torch.arange(len(slots), device=slots.device)[:, None]
         self.keys[rows, :, slots] = key_states.transpose(1, 2)
@@ -227,7 +222,6 @@ class PrefixCache(Cache):
         "Continue every row by its `tokens`."
         return forward(model, self, tokens, starts, keep)
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #7d5b03e6
 def copy_suffix(
     cache: PrefixCache, # after the prompt was computed
     row: int,           # which row
@@ -245,7 +239,6 @@ def _join_features(features: Sequence[Features]) -> dict[str, Any]:
     out.pooler_output, out.deepstack_features = tuple(f.embeddings for f in features), deep
     return dict(mm_encoder_outputs=dict(image=out))
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #53b5e57f
 def _pictures_between(model, inputs, start: int, length: int) -> range:
     "Which pictures lie between the first `start` and the first `length` tokens"
     tokens = inputs['image_grid_thw'].prod(-1) // model.config.vision_config.spatial_merge_size ** 2
@@ -253,14 +246,13 @@ def _pictures_between(model, inputs, start: int, length: int) -> range:
     def whole(n: int) -> int: return int((ends <= int((kinds[:n] == 1).sum())).sum())
     return range(whole(start), whole(length))
 
-def _features(model, inputs, which: range, see: Optional[Callable[[int], Features]]) -> list[Features]:
+def _encode_pictures(model, inputs, which: range, see: Optional[Callable[[int], Features]]) -> list[Features]:
     "What the vision encoder makes of some pictures that follow each other"
     if see is not None: return [see(i) for i in which]
     grids = inputs['image_grid_thw']
     first, last = (int(grids[:i].prod(-1).sum()) for i in (which.start, which.stop))
     return encode_pages(model, inputs['pixel_values'][first:last], grids[which.start:which.stop])
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #7152e850
 @lru_cache
 def _cache_name(model: type) -> str:
     "What models of a class call the cache that they are given: transformers renames it with 5.24"
@@ -296,13 +288,12 @@ def prefill(
         inputs['input_ids'], mm_token_type_ids=inputs['mm_token_type_ids'], image_grid_thw=inputs['image_grid_thw'])
     start = base.length if base else 0
     new, positions = slice(start, length), positions[:, 0, :length]
-    features = _features(model, inputs, _pictures_between(model, inputs, start, length), see)
+    features = _encode_pictures(model, inputs, _pictures_between(model, inputs, start, length), see)
     ids, kinds, old = inputs['input_ids'][0, new], inputs['mm_token_type_ids'][0, new], base.layers if base else None
     layers = _keys_values(model, ids, positions[:, new], kinds, features, old)
     largest = positions.amax(0).cpu()
     return Prefix(layers, length, int(largest[-1]) + 1, positions=largest)
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #6f4bb119
 def empty_prefix(
     model,        # whose layers all keep keys and values
     axes: int = 3 # of a position
@@ -333,37 +324,35 @@ def forward(
     return model(input_ids=ids, position_ids=positions, attention_mask=mask, **holding(model, cache),
                  prefix_cache=cache, use_cache=True, logits_to_keep=keep).logits
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #97097bc0
-def _shift(model) -> Optional[Tensor]:
+# %% ../../nbs/local/07_prefix_cache.ipynb #5eec930c
+def _position_shift(model) -> Optional[Tensor]:
     "By how much positions behind a prompt differ from its length, as the latest prefill left it; None: they do not"
     return getattr(model.model, 'rope_deltas', None)
 
-def _set_shift(model, shift: Optional[Tensor]):
+def _set_position_shift(model, shift: Optional[Tensor]):
     "Positions of the next pass count from here"
     if hasattr(model.model, 'rope_deltas'): model.model.rope_deltas = shift
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #94594416
-def _tensors(value: Any) -> list[Tensor]:
+def _list_tensors(value: Any) -> list[Tensor]:
     "All tensors in an object, its lists and its attributes"
     if isinstance(value, Tensor): return [value]
     if isinstance(value, Mapping): value = list(value.values())
-    if isinstance(value, (list, tuple)): return [t for v in value for t in _tensors(v)]
-    return _tensors(list(vars(value).values())) if hasattr(value, '__dict__') else []
+    if isinstance(value, (list, tuple)): return [t for v in value for t in _list_tensors(v)]
+    return _list_tensors(list(vars(value).values())) if hasattr(value, '__dict__') else []
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #5eec930c
 @dataclass(eq=False)
 class Copied:
     "A beginning kept as the model's own memory; rows go on with copies of it."
     cache: Cache                              # behind the beginning, never written to
     length: int                               # tokens
-    shift: Optional[Tensor] = None            # of positions, see `_shift`
+    shift: Optional[Tensor] = None            # of positions, see `_position_shift`
     logits: Optional[Tensor] = None           # of what follows the beginning, shape (vocabulary,)
     boundaries: tuple[Boundary, ...] = ()     # its name
 
     @property
     def nbytes(self) -> int:
         "Bytes of memory."
-        return sum(t.numel() * t.element_size() for t in _tensors(self.cache.layers))
+        return sum(t.numel() * t.element_size() for t in _list_tensors(self.cache.layers))
 
     def __repr__(self) -> str: return f'Copied({self.length:,} tokens, {self.nbytes:,} bytes)'
 
@@ -396,12 +385,11 @@ class CopiedRows:
     def _run_rows(self, model, row: Cache, new: list[int], keep: int) -> Tensor:
         "The logits of a row's last tokens, shape (keep, vocabulary)"
         if not new and self.prefix.logits is not None: return self.prefix.logits[None]
-        _set_shift(model, self.prefix.shift)
+        _set_position_shift(model, self.prefix.shift)
         ids = torch.tensor([new], device=model.device)
         return model(input_ids=ids, **holding(model, row), use_cache=True, logits_to_keep=keep).logits[0]
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #8dbe5a0c
-def _first(inputs: Any, length: int) -> dict[str, Any]:
+def _cut_inputs(inputs: Any, length: int) -> dict[str, Any]:
     "The inputs of the first tokens"
     shape = inputs['input_ids'].shape
     own = {k for k, v in inputs.items() if isinstance(v, Tensor) and v.shape == shape}
@@ -415,16 +403,15 @@ def begin(
     reuse: Reuse     # 'prefix' makes a `Prefix`, all else a `Copied`
 ) -> Union[Prefix, Copied]:
     "Compute the beginning of a prompt."
-    _set_shift(model, None)
+    _set_position_shift(model, None)
     cache: Any = DynamicCache(config=model.config.get_text_config(decoder=True))
-    logits = model(**_first(inputs, length), **holding(model, cache), use_cache=True, logits_to_keep=1).logits
-    shift = _shift(model)
+    logits = model(**_cut_inputs(inputs, length), **holding(model, cache), use_cache=True, logits_to_keep=1).logits
+    shift = _position_shift(model)
     if reuse != 'prefix': return Copied(cache, length, shift, logits[0, -1])
     behind = length + (0 if shift is None else int(shift.flatten()[0]))
     return Prefix([(layer.keys, layer.values) for layer in cache.layers], length, behind,
                   axes=1 if shift is None else 3)
 
-# %% ../../nbs/local/07_prefix_cache.ipynb #76cfb1d2
 def nothing(
     model,       # any
     reuse: Reuse # see `begin`

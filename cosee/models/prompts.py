@@ -16,15 +16,13 @@ from .replies import IN_THOUSANDTHS, Boxes, Numbers, numbers_of
 from .usage import image_grid
 from ..pages import open_image
 from ..utils.files import image_hash
+if TYPE_CHECKING: from PIL.Image import Image
 
 # %% auto #0
 __all__ = ['Size', 'MIN_PIXELS', 'MAX_PIXELS', 'TemplateBlock', 'TemplateMessage', 'Boundary', 'Seen', 'page_size', 'page_image',
-           'scaled', 'leading_images', 'template_messages', 'Prompt', 'shared_length', 'make_prompt', 'inputs_of',
+           'scaled', 'leading_images', 'template_messages', 'Prompt', 'make_prompt', 'inputs_of', 'shared_length',
            'page_boundaries', 'token_inputs', 'picture_inputs', 'page_picture', 'KeptPictures', 'picture_tokens',
            'local_prompt']
-
-# %% ../../nbs/local/05_prompts.ipynb #a402d233
-if TYPE_CHECKING: from PIL.Image import Image
 
 # %% ../../nbs/local/05_prompts.ipynb #faa19f71
 Size = tuple[int, int]       # width and height in pixels
@@ -45,7 +43,6 @@ def page_size(
     columns, rows = image_grid(width, height, max_pixels, min_pixels)
     return columns * 32, rows * 32
 
-# %% ../../nbs/local/05_prompts.ipynb #e56c7474
 def page_image(
     block: ImageBlock,            # may have min_pixels and max_pixels of its own
     min_pixels: int = MIN_PIXELS, # for blocks that do not say
@@ -79,7 +76,6 @@ def _add_separators(blocks: list[Block], numbers: Iterator[int], labels: bool) -
         out.append(dict(type='image') if b['type'] == 'image' else dict(type='text', text=gap + str(b['text'])))
     return out
 
-# %% ../../nbs/local/05_prompts.ipynb #1e9ff33d
 def leading_images(
     messages: Sequence[Message] # chat messages
 ) -> int:
@@ -126,20 +122,11 @@ class Prompt:
         "Tokens that are no image tokens."
         return len(self.ids) - self.image_tokens
 
-# %% ../../nbs/local/05_prompts.ipynb #8519a267
-def shared_length(
-    a: Sequence[Any], # such as token ids
-    b: Sequence[Any]  # such as token ids
-) -> int:             # length of their common beginning
-    "How many items two sequences share at their beginning."
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+_TOKENIZER_LOCK = threading.Lock()
 
-# %% ../../nbs/local/05_prompts.ipynb #682b0bd6
-_tokenizing = threading.Lock()
-
-def _tokens(processor, messages: list[TemplateMessage]) -> list[int]:
+def _tokenize(processor, messages: list[TemplateMessage]) -> list[int]:
     "The tokens of `messages`, one for each image"
-    with _tokenizing: return processor.tokenizer.apply_chat_template(
+    with _TOKENIZER_LOCK: return processor.tokenizer.apply_chat_template(
         messages, chat_template=processor.chat_template, tokenize=True, add_generation_prompt=True, return_dict=False,
         sanitize_control_tokens=True)
 
@@ -149,7 +136,6 @@ def _expand_pads(short: list[int], pad: int, sizes: list[Size]) -> list[int]:
     for t in short: ids += [t] * next(counts) if t == pad else [t]
     return ids
 
-# %% ../../nbs/local/05_prompts.ipynb #a6601eea
 def make_prompt(
     processor,                    # of the checkpoint
     messages: Sequence[Message],  # chat messages
@@ -162,7 +148,7 @@ def make_prompt(
     pages = [page_image(b, min_pixels, max_pixels)
              for m in messages for b in checked_blocks(m) if b['type'] == 'image']
     sizes, pad = [s for _, s in pages], processor.image_token_id
-    ids = _expand_pads(_tokens(processor, ready), pad, sizes)
+    ids = _expand_pads(_tokenize(processor, ready), pad, sizes)
     ends = tuple(i + 1 for i, t in enumerate(ids) if t == processor.vision_end_token_id)
     lead = leading_images(messages)
     starts = tuple(end - 1 - w * h // 1024 for end, (w, h) in zip(ends, sizes, strict=True))
@@ -178,11 +164,18 @@ def inputs_of(
     pages = iter(scaled(im, size) for im, size in zip(prompt.images, prompt.sizes, strict=True))
     messages = [m | dict(content=[b | dict(image=next(pages)) if b['type'] == 'image' else b for b in m['content']])
                 for m in prompt.messages]
-    with _tokenizing: return processor.apply_chat_template(
+    with _TOKENIZER_LOCK: return processor.apply_chat_template(
         messages, tokenize=True, add_generation_prompt=True, return_tensors='pt', return_dict=True,
         sanitize_control_tokens=True, processor_kwargs=dict(do_resize=False))
 
 # %% ../../nbs/local/05_prompts.ipynb #ac730002
+def shared_length(
+    a: Sequence[Any], # such as token ids
+    b: Sequence[Any]  # such as token ids
+) -> int:             # length of their common beginning
+    "How many items two sequences share at their beginning."
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
 def page_boundaries(
     processor,     # of the checkpoint
     prompt: Prompt # of `make_prompt`; keeps them, and what each picture is
@@ -246,35 +239,34 @@ class KeptPictures:
         return getattr(self.inner, name)
 
     def __call__(self, images: Any, *args, **kwargs) -> Any:
-        flat = _pictures(images)
+        flat = _flatten_pictures(images)
         if flat is None: return self.inner(images, *args, **kwargs)
         settings = sorted(kwargs.items(), key=lambda kv: kv[0])
-        key = repr((_shape(images), [image_hash(im) for im in flat], args, settings))
+        key = repr((_describe_nesting(images), [image_hash(im) for im in flat], args, settings))
         with self._lock:
             made = self.found[key] = self.found.pop(key, None) or self.inner(images, *args, **kwargs)
-            while sum(map(_nbytes, self.found.values())) > self.most: self.found.popitem(last=False)
+            while sum(map(_count_bytes, self.found.values())) > self.most: self.found.popitem(last=False)
             return type(made)(dict(made))
 
-# %% ../../nbs/local/05_prompts.ipynb #6fbac268
-def _pictures(images: Any) -> Optional[list[Image]]:
+def _flatten_pictures(images: Any) -> Optional[list[Image]]:
     "All pictures in lists of them, None where something else is"
     from PIL.Image import Image
     if isinstance(images, Image): return [images]
     if not isinstance(images, (list, tuple)): return None
-    parts = [_pictures(i) for i in images]
+    parts = [_flatten_pictures(i) for i in images]
     return None if any(p is None for p in parts) else [im for p in parts for im in p or []]
 
-def _nbytes(value: Any) -> int:
+def _count_bytes(value: Any) -> int:
     "Bytes of the numbers in what a processor made"
     if hasattr(value, 'nbytes'): return int(value.nbytes)
-    if isinstance(value, (list, tuple)): return sum(map(_nbytes, value))
-    return sum(map(_nbytes, value.values())) if hasattr(value, 'values') else 8
+    if isinstance(value, (list, tuple)): return sum(map(_count_bytes, value))
+    return sum(map(_count_bytes, value.values())) if hasattr(value, 'values') else 8
 
-def _shape(images: Any) -> Any:
+def _describe_nesting(images: Any) -> Any:
     "How pictures are nested"
     return [len(i) if isinstance(i, (list, tuple)) else 0 for i in images] if isinstance(images, list) else 0
 
-# %% ../../nbs/local/05_prompts.ipynb #b10b0c1f
+# %% ../../nbs/local/05_prompts.ipynb #9a018506
 def picture_tokens(
     config # of a model
 ) -> frozenset[int]:
@@ -282,7 +274,6 @@ def picture_tokens(
     named = (getattr(config, name, None) for name in ('image_token_id', 'image_token_index', 'video_token_id'))
     return frozenset(t for t in named if isinstance(t, int))
 
-# %% ../../nbs/local/05_prompts.ipynb #9a018506
 def _defuse_texts(processor, content: list[dict[str, Any]]) -> list[dict[str, Any]]:
     "Blocks whose texts hold no special token"
     names = sorted({t.content for t in processor.tokenizer.added_tokens_decoder.values()}, key=len, reverse=True)
@@ -300,7 +291,7 @@ def _run_processor(processor, messages: list[dict[str, Any]], variables: dict[st
         return processor.apply_chat_template(plain, **how)
 
 # %% ../../nbs/local/05_prompts.ipynb #53a23da7
-def _beginning(processor, p: Prompt) -> str:
+def _name_beginning(processor, p: Prompt) -> str:
     "A name for what is up to the last picture of a prompt, pixels included"
     settings = repr(sorted(processor.image_processor.to_dict().items(), key=lambda kv: kv[0]))
     names = [image_hash(im) for im in p.images]
@@ -329,7 +320,6 @@ def local_prompt(
                     pages=leading_images(messages), inputs=inputs, numbers=numbers)
     return _count_tokens(processor, pads, prompt)
 
-# %% ../../nbs/local/05_prompts.ipynb #b3f45639
 def _count_tokens(processor, pads: frozenset[int], p: Prompt) -> Prompt:
     "`p` with its counts; pictures that left no token raise ValueError"
     places = [i for i, t in enumerate(p.ids) if t in pads]
@@ -337,5 +327,5 @@ def _count_tokens(processor, pads: frozenset[int], p: Prompt) -> Prompt:
     p.image_tokens, p.cut = len(places), places[-1] + 1 if places else 0
     if p.cut:
         p.starts, p.ends, p.lead = (places[0],), (p.cut,), p.cut if p.pages == len(p.images) else 0
-        p.boundaries = ((p.cut, _beginning(processor, p)),)
+        p.boundaries = ((p.cut, _name_beginning(processor, p)),)
     return p

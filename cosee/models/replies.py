@@ -127,7 +127,6 @@ _ASKED_PLACES = re.compile(re.escape(ASKED_THOUSANDTHS) + r"( of the (?:page|pic
 _REGION = re.compile(r'\bpage (\d{1,9}), region (\[[\d, ]{7,40}\])')
 _TOOL_CALL = '[Tool Call: '   # how the text of a tool's block begins
 
-# %% ../../nbs/local/04_replies.ipynb #08adba05
 _PLACES = 'bbox_2d', 'bbox', 'coordinate'   # what boxes and points are called in JSON
 Change = Callable[[Any, Optional[int]], Any]   # (place, page) -> the place in other numbers
 
@@ -189,7 +188,7 @@ def numbers_of(
     pages = [b.get('page', i) for i, b in enumerate(blocks, 1)]
     return in_pixels({page: _resized_size(processor, im) for page, im in zip(pages, images, strict=True)})
 
-# %% ../../nbs/local/04_replies.ipynb #e5a77d67
+# %% ../../nbs/local/04_replies.ipynb #7d4d4979
 MARKS = '<think>', '</think>'   # where nothing else is known
 _SWITCH = 'enable_thinking'
 
@@ -218,7 +217,6 @@ def switched(
     "Variables of the chat template that turn thinking on, where they can."
     return variables | {_SWITCH: True} if thinks and _SWITCH in _read_template(processor) else variables
 
-# %% ../../nbs/local/04_replies.ipynb #7d4d4979
 def thinker_of(
     processor,                            # of a checkpoint
     variables: dict[str, Any],            # of its chat template, in use
@@ -234,7 +232,7 @@ def thinker_of(
     return Thinker((begin, end), end in known or begin in known or marks is not None, said.rstrip().endswith(begin),
                    tokens(f'{begin}\n'), tokens(f'\n{end}{behind}'), tokens(behind))
 
-# %% ../../nbs/local/04_replies.ipynb #dee81490
+# %% ../../nbs/local/04_replies.ipynb #e8771b75
 @dataclass(frozen=True)
 class Thinking:
     "A draft that a reply begins with."
@@ -253,7 +251,6 @@ class Thinking:
         if self.mark in tail: return [] if tail.partition(self.mark)[2] else self.behind
         return self.closing if len(out) + len(self.closing) >= self.most else None
 
-# %% ../../nbs/local/04_replies.ipynb #e8771b75
 def thinking(
     who: Thinker,           # whose reply it is
     most: Optional[int],    # tokens of a draft; None: as the checkpoint likes, but none under a schema

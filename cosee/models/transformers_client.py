@@ -6,7 +6,7 @@
 from __future__ import annotations
 import threading, warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -30,7 +30,93 @@ if TYPE_CHECKING:
     from cosee.models.replies import Thinking
 
 # %% auto #0
-__all__ = ['GET_ANY', 'TransformersClient', 'ContextOverflow', 'cut', 'Call']
+__all__ = ['CallGroups', 'GET_ANY', 'ContextOverflow', 'check_context', 'Call', 'cut', 'TransformersClient']
+
+# %% ../../nbs/local/12_transformers_client.ipynb #67ae6fce
+class ContextOverflow(ValueError):
+    "A prompt that does not fit the model's context together with its reply."
+    final = True
+
+def check_context(
+    p: Prompt,      # of a call
+    new: int,       # most tokens that may be written
+    context: int,   # tokens that the model holds
+    by_page: bool   # do the tokens of a page follow from its size alone?
+):
+    "Raise `ContextOverflow` where a prompt and its reply do not fit."
+    if len(p) + new <= context: return
+    pages = len(p.images)
+    room = (context - new - p.text_tokens) // max(pages, 1)   # tokens that each page may have
+    mend = (f"lower max_pixels to {room * 1024:,}, or show fewer pages (page_selection='auto')"
+            if by_page and pages and room >= 4 else
+            "show fewer pages (page_selection='auto'), a shorter text or fewer max_new_tokens")
+    raise ContextOverflow(
+        f'the prompt has {len(p):,} tokens ({p.image_tokens:,} for {pages} pages, {p.text_tokens:,} of text) and '
+        f'max_new_tokens is {new:,}, but the context holds {context:,}: {mend}')
+
+# %% ../../nbs/local/12_transformers_client.ipynb #c71710bb
+_SAMPLING = {f.name for f in fields(Sampling)}
+
+@dataclass
+class Call:
+    "One prompt with its settings."
+    prompt: Prompt                # what is sent
+    s: Sampling                   # how tokens are chosen
+    state: Optional[GrammarState] # of the grammar, or None for free text
+    extra: dict[str, Any]         # arguments for transformers' `generate`
+    draft: Optional[Thinking] = None # that comes before the reply
+
+    def again(self) -> 'Call':
+        "The call as it was before anybody tried to answer it."
+        return replace(self, state=self.state and self.state.grammar.start(self.s.max_new_tokens))
+
+CallGroups = dict[tuple[str, bool, int], list[int]]   # (beginning, is it the plain way?, apart) -> indices of calls
+
+def _group_calls(
+    calls: Sequence[Union[Call, Exception]],
+    shares: bool,                  # can calls share a beginning?
+    key_of: Callable[[Prompt], str] # what a prompt begins with
+) -> CallGroups:                   # an exception is in no group
+    "Group calls that are written together"
+    groups: CallGroups = {}
+    for i, c in enumerate(calls):
+        if isinstance(c, Exception): continue
+        plain = bool(c.extra) or not shares and c.state is None and c.draft is None
+        key = (key_of(c.prompt), False, 0) if shares and not plain else ('', plain, i)
+        groups.setdefault(key, []).append(i)
+    return groups
+
+# %% ../../nbs/local/12_transformers_client.ipynb #3d6a3664
+def _checkpoint_name(
+    model_path: Union[str, Path] # directory of a checkpoint
+) -> str:                        # of the model, where it lies in a cache of Hugging Face's
+    "What a checkpoint is called."
+    folder = Path(model_path).absolute()
+    if folder.parent.name == 'snapshots': return folder.parent.parent.name.rpartition('--')[2]
+    return folder.name
+
+def cut(
+    text: str,            # decoded output
+    stop: tuple[str, ...] # stop strings
+) -> tuple[str, bool]:    # text before the first stop string, and whether there was one
+    "End `text` at the first stop string."
+    at = min((i for i in (text.find(s) for s in stop) if i >= 0), default=-1)
+    return (text, False) if at < 0 else (text[:at], True)
+
+# %% ../../nbs/local/12_transformers_client.ipynb #85e80f6d
+def _generate_arguments(p: Prompt, s: Sampling, tokenizer: Any) -> dict[str, Any]:
+    "The arguments of transformers' `generate` for a call"
+    found: dict[str, Any] = dict(do_sample=not s.greedy, temperature=None, top_p=None, top_k=None)
+    if not s.greedy: found.update(temperature=float(s.temperature), top_p=float(s.top_p), top_k=s.top_k)
+    if s.presence_penalty: found['logits_processor'] = [PresencePenalty(s.presence_penalty, len(p))]
+    if s.stops: found.update(stop_strings=list(s.stops), tokenizer=tokenizer)
+    return found
+
+def _keep_suffixes(prefix: Prefix, cache: PrefixCache, rows: list[DecodingRow]):
+    "Keep the prompts of the first two `rows` behind `prefix`, and at most four suffixes in all"
+    from cosee.models.prefix_cache import copy_suffix
+    new = {tuple(r.prompt[r.start:]): copy_suffix(cache, i, len(r.prompt) - r.start) for i, r in enumerate(rows[:2])}
+    prefix.suffixes = [*new.items(), *(s for s in prefix.suffixes if s[0] not in new)][:4]
 
 # %% ../../nbs/local/12_transformers_client.ipynb #e77072ff
 GET_ANY = 'get the weights of a vision-language model into it, such as with: hf download NAME --local-dir {}'
@@ -94,7 +180,7 @@ class TransformersClient(VLMClient):
         self.how: Reuse = 'none'   # how much calls about the same pages share
         if not reuse: return
         use_fast_products(self.model)
-        self._settle()
+        _settle_reuse(self)
 
     def __repr__(self) -> str:
         size = f'{self.model.num_parameters():,} parameters'
@@ -138,22 +224,6 @@ class TransformersClient(VLMClient):
         if self.family.by_page: return make_prompt(self.processor, messages, self.page_labels, min(least, most), most)
         return local_prompt(self.processor, self.pads, messages, self.page_labels, most, self.variables,
                             self.family.boxes)
-
-    def _fit(self, p: Prompt, new: int):
-        "Raise `ContextOverflow` if `p` and `new` more tokens do not fit"
-        if len(p) + new <= self.context: return
-        pages = len(p.images)
-        room = self._room(p, new)
-        mend = (f"lower max_pixels to {room:,}, or show fewer pages (page_selection='auto')" if room else
-                "show fewer pages (page_selection='auto'), a shorter text or fewer max_new_tokens")
-        raise ContextOverflow(
-            f'the prompt has {len(p):,} tokens ({p.image_tokens:,} for {pages} pages, {p.text_tokens:,} of text) and '
-            f'max_new_tokens is {new:,}, but the context holds {self.context:,}: {mend}')
-
-    def _room(self, p: Prompt, new: int) -> int:
-        "An area of pages with which the prompt would fit; 0 where none is known"
-        room = (self.context - new - p.text_tokens) // max(len(p.images), 1)
-        return room * 1024 if self.family.by_page and p.images and room >= 4 else 0
 
     def estimate(self,
         request: Request # min_pixels and max_pixels among its settings count
@@ -202,14 +272,6 @@ class TransformersClient(VLMClient):
             text, marks, self.thinker.opens)
         return draft, unwrapped(said, self.family.around)
 
-    def _settings(self, p: Prompt, s: Sampling) -> dict[str, Any]:
-        "The arguments of `generate` for a call"
-        found: dict[str, Any] = dict(do_sample=not s.greedy, temperature=None, top_p=None, top_k=None)
-        if not s.greedy: found.update(temperature=float(s.temperature), top_p=float(s.top_p), top_k=s.top_k)
-        if s.presence_penalty: found['logits_processor'] = [PresencePenalty(s.presence_penalty, len(p))]
-        if s.stops: found.update(stop_strings=list(s.stops), tokenizer=self.tokenizer)
-        return found
-
     def _generate(self, p: Prompt, s: Sampling, **gen_kwargs) -> list[int]:
         "Tokens that transformers' `generate` writes"
         import torch
@@ -217,7 +279,7 @@ class TransformersClient(VLMClient):
             if s.seed is not None: torch.manual_seed(s.seed)
             out = self.model.generate(**self._inputs_of(p), max_new_tokens=s.max_new_tokens,
                                       repetition_penalty=float(s.repetition_penalty),
-                                      **self._settings(p, s) | gen_kwargs)
+                                      **_generate_arguments(p, s, self.tokenizer) | gen_kwargs)
         return out[0, len(p):].tolist()
 
     def _inputs_of(self, p: Prompt) -> dict[str, Any]:
@@ -290,7 +352,7 @@ class TransformersClient(VLMClient):
             raise ValueError(f"arguments of generate do not go with a schema: {', '.join(extra)}")
         p = self.prompt(messages, min_pixels, max_pixels)
         draft = None if extra else thinking(self.thinker, self.think_tokens, schema is not None)
-        self._fit(p, s.max_new_tokens + (draft.most if draft else 0))
+        check_context(p, s.max_new_tokens + (draft.most if draft else 0), self.context, self.family.by_page)
         return Call(p, s, self._grammar(p.numbers.schema(schema), s), extra, draft)
 
     def _grammar(self, schema: Optional[Schema], s: Sampling) -> Optional[GrammarState]:
@@ -321,17 +383,6 @@ class TransformersClient(VLMClient):
         return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish, r.thought, c.state is None)
                 for c, r in zip(calls, rows, strict=True)]
 
-    def _group(self, calls: list[Union[Call, Exception]]) -> dict[tuple[str, bool, int], list[int]]:
-        "(key of the prefix, must it go the plain way?, what keeps lone calls apart) -> indices of its calls"
-        groups: dict[tuple[str, bool, int], list[int]] = {}
-        for i, c in enumerate(calls):
-            if isinstance(c, Exception): continue
-            shares = self.reuse and self._shares
-            plain = bool(c.extra) or not shares and c.state is None and c.draft is None
-            key = (self._key(c.prompt), False, 0) if shares and not plain else ('', plain, i)
-            groups.setdefault(key, []).append(i)
-        return groups
-
     def _replies(self, calls: list[Call], key: str, plain: bool) -> list[Outcome]:
         "Replies to calls of one group, or the exception in the place of each"
         c = calls[0]
@@ -343,7 +394,7 @@ class TransformersClient(VLMClient):
     def _run(self, calls: list[Union[Call, Exception]]) -> list[Outcome]:
         "Replies, or exceptions, in the order of `calls`"
         out: dict[int, Outcome] = {i: c for i, c in enumerate(calls) if isinstance(c, Exception)}
-        for (key, plain, _), which in self._group(calls).items():
+        for (key, plain, _), which in _group_calls(calls, self.reuse and self._shares, self._key).items():
             for i in range(0, len(which), self.max_rows):
                 part = which[i:i + self.max_rows]
                 wanted = [c for j in part if isinstance(c := calls[j], Call)]
@@ -377,90 +428,11 @@ class TransformersClient(VLMClient):
             except Exception as e: calls.append(e)
         return answered(self._run, calls) if self.reuse else self._run(calls)
 
-    def _agrees(self, prompts: list[Prompt]) -> bool:
-        "Does the way `how` write what the plain way writes?"
-        import torch
-        s = Sampling(max_new_tokens=8, temperature=0, presence_penalty=0)
-        for p in prompts:
-            prefix, _ = self._prefix(p)
-            row = DecodingRow(p.ids, prefix.length, s, self.ends)
-            write(self.model, prefix.start(), [row])
-            if self._shares: self.prefixes.put(self._key(p), prefix)
-            with torch.inference_mode():
-                plain = self.model.generate(**self._inputs_of(p), do_sample=False, max_new_tokens=8,
-                                            output_logits=True, return_dict_in_generate=True)
-            theirs = plain.sequences[0, len(p):].tolist()
-            ties = _TIES.get(str(self.model.dtype)[6:], 3e-2)
-            if not _tokens_agree(row.out, theirs, plain.logits, ties): return False
-        return True
-
-    def _settle(self):
-        "Find the most that calls about the same pages can share"
-        prompts = [] if self.family.by_page else _probes(self)
-        for how in REUSES[REUSES.index(self.family.reuse):-1]:
-            self.how = how
-            self._aim()
-            if self.family.by_page: return   # known to be exact
-            try: agrees = self.bits == 8 and self.family is not UNKNOWN or self._agrees(prompts)
-            except Exception: agrees = False
-            self.prefixes.entries.clear()
-            if agrees: break
-            self.how = 'none'
-        if self.how != self.family.reuse:
-            warnings.warn(f'{self.model_path}: calls about the same pages share {_SHARE[self.how]}, not '
-                          f'{_SHARE[self.family.reuse]}: with that this checkpoint writes other tokens', stacklevel=3)
-
     def _aim(self):
         "Give the decoder the attention that the way needs"
         from cosee.models.fast_layers import ATTENTION
         kind = ATTENTION if self.how == 'prefix' else 'sdpa'
         self.model.set_attn_implementation({'text_config': kind})
-
-# %% ../../nbs/local/12_transformers_client.ipynb #67ae6fce
-class ContextOverflow(ValueError):
-    "A prompt that does not fit the model's context together with its reply."
-    final = True
-
-# %% ../../nbs/local/12_transformers_client.ipynb #3d6a3664
-def _checkpoint_name(
-    model_path: Union[str, Path] # directory of a checkpoint
-) -> str:                        # of the model, where it lies in a cache of Hugging Face's
-    "What a checkpoint is called."
-    folder = Path(model_path).absolute()
-    if folder.parent.name == 'snapshots': return folder.parent.parent.name.rpartition('--')[2]
-    return folder.name
-
-# %% ../../nbs/local/12_transformers_client.ipynb #52cc829c
-def cut(
-    text: str,            # decoded output
-    stop: tuple[str, ...] # stop strings
-) -> tuple[str, bool]:    # text before the first stop string, and whether there was one
-    "End `text` at the first stop string."
-    at = min((i for i in (text.find(s) for s in stop) if i >= 0), default=-1)
-    return (text, False) if at < 0 else (text[:at], True)
-
-# %% ../../nbs/local/12_transformers_client.ipynb #c71710bb
-_SAMPLING = {f.name for f in fields(Sampling)}
-
-@dataclass
-class Call:
-    "One prompt with its settings."
-    prompt: Prompt                # what is sent
-    s: Sampling                   # how tokens are chosen
-    state: Optional[GrammarState] # of the grammar, or None for free text
-    extra: dict[str, Any]         # arguments for transformers' `generate`
-    draft: Optional[Thinking] = None # that comes before the reply
-
-    def again(self) -> 'Call':
-        "The call as it was before anybody tried to answer it."
-        return replace(self, state=self.state and self.state.grammar.start(self.s.max_new_tokens))
-
-# %% ../../nbs/local/12_transformers_client.ipynb #85e80f6d
-def _keep_suffixes(prefix: Prefix, cache: PrefixCache, rows: list[DecodingRow]):
-    "Keep the prompts of the first two `rows` behind `prefix`, and at most four suffixes in all"
-    from cosee.models.prefix_cache import copy_suffix
-    new = {tuple(r.prompt[r.start:]): copy_suffix(cache, i, len(r.prompt) - r.start) for i, r in enumerate(rows[:2])}
-    prefix.suffixes = [*new.items(), *(s for s in prefix.suffixes if s[0] not in new)][:4]
 
 # %% ../../nbs/local/12_transformers_client.ipynb #7c1d1a18
 _TIES = dict(float32=1e-4, float16=5e-3, bfloat16=3e-2)   # as a share of the spread of logits
@@ -473,14 +445,45 @@ def _tokens_agree(ours: list[int], theirs: list[int], logits: Any, ties: float) 
         return bool(row[b] - row[a] <= ties * (row.max() - row.mean()))
     return len(ours) == len(theirs)
 
-# %% ../../nbs/local/12_transformers_client.ipynb #85d76abd
-def _probes(client: TransformersClient) -> list[Prompt]:
+def _make_probes(client: TransformersClient) -> list[Prompt]:
     "Two prompts about the same two pictures"
     from PIL import Image
     noise = [Image.effect_noise(size, 90).convert('RGB') for size in ((224, 288), (256, 160))]
     texts = 'What stands on page 1?', 'Which page has the table of the report, and what is in its last row? Be brief.'
     return [client.prompt(build_messages(noise, t)) for t in texts]
 
-# %% ../../nbs/local/12_transformers_client.ipynb #a9e04138
-_SHARE = dict(prefix='the beginning of their prompts', copy='a copy of their beginning',
-              none='nothing')
+def _agrees_with_plain(client: TransformersClient, prompts: list[Prompt]) -> bool:
+    "Does the way `how` of a client write what the plain way writes?"
+    import torch
+    s = Sampling(max_new_tokens=8, temperature=0, presence_penalty=0)
+    for p in prompts:
+        prefix, _ = client._prefix(p)
+        row = DecodingRow(p.ids, prefix.length, s, client.ends)
+        write(client.model, prefix.start(), [row])
+        if client._shares: client.prefixes.put(client._key(p), prefix)
+        with torch.inference_mode():
+            plain = client.model.generate(**client._inputs_of(p), do_sample=False, max_new_tokens=8,
+                                          output_logits=True, return_dict_in_generate=True)
+        theirs = plain.sequences[0, len(p):].tolist()
+        ties = _TIES.get(str(client.model.dtype)[6:], 3e-2)
+        if not _tokens_agree(row.out, theirs, plain.logits, ties): return False
+    return True
+
+_SHARE = dict(prefix='the beginning of their prompts', copy='a copy of their beginning', none='nothing')
+
+def _settle_reuse(client: TransformersClient):
+    "Find the most that calls about the same pages can share, and warn where it is less than the table says"
+    family = client.family
+    prompts = [] if family.by_page else _make_probes(client)
+    for how in REUSES[REUSES.index(family.reuse):-1]:
+        client.how = how
+        client._aim()
+        if family.by_page: return   # known to be exact
+        try: agrees = client.bits == 8 and family is not UNKNOWN or _agrees_with_plain(client, prompts)
+        except Exception: agrees = False
+        client.prefixes.entries.clear()
+        if agrees: break
+        client.how = 'none'
+    if client.how != family.reuse:
+        warnings.warn(f'{client.model_path}: calls about the same pages share {_SHARE[client.how]}, not '
+                      f'{_SHARE[family.reuse]}: with that this checkpoint writes other tokens', stacklevel=3)
