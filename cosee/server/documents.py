@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['MOST_SEEN', 'Kind', 'DPI', 'SIDES', 'KEPT_OPEN', 'KEPT_DOCUMENTS', 'RequestError', 'AllowedPaths', 'Caller',
-           'caller_of', 'Limits', 'DocumentInfo', 'encoded', 'Document', 'Upload', 'Library']
+           'caller_of', 'Limits', 'DocumentInfo', 'Document', 'Upload', 'Library']
 
 # %% ../../nbs/server/01_documents.ipynb #5e532647
 class RequestError(ValueError):
@@ -180,11 +180,11 @@ def _remove_folders(text: str, document: 'Document') -> str:
 
 SIDES = 64, 2400   # least and most of the longest side of a picture, in pixels
 
-def encoded(
+def _encode_picture(
     image: 'Image',                         # RGB
     form: Literal['webp', 'png'] = 'webp'   # of the file
 ) -> bytes:
-    "A picture as a file."
+    "Write a picture as a file."
     out = io.BytesIO()
     if form == 'png': image.save(out, 'PNG')
     else: image.save(out, 'WEBP', quality=80)
@@ -279,7 +279,7 @@ class Document:
     ) -> bytes:           # WebP
         "A page as a picture; raises `RequestError` where it cannot be drawn."
         number, side = self.number(page), max(SIDES[0], min(SIDES[1], side))
-        return self._draw(lambda: encoded(self.pages.thumbnail(number, side)))
+        return self._draw(lambda: _encode_picture(self.pages.thumbnail(number, side)))
 
     def _draw(self, draw: Callable[[], Any]) -> Any:
         "Draw or read; whatever goes wrong with the page is a `RequestError`."
@@ -296,7 +296,7 @@ class Document:
         "A region of a page at the best resolution there is; raises `RequestError` where it cannot be drawn."
         number = self.number(page)
         def draw() -> bytes:
-            with self.lock: return encoded(self.sight.crop(number, box), form)
+            with self.lock: return _encode_picture(self.sight.crop(number, box), form)
         return self._draw(draw)
 
     def print_of(self,

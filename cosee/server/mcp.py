@@ -18,7 +18,7 @@ from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent, T
 from pydantic import BaseModel, Field
 from .. import __version__
 from ..board import WHOLE_DOCUMENT, Board, Cell, cell_line, cell_page
-from ..utils.boxes import Box
+from ..utils.boxes import Box, is_box
 from .answering import EpisodeInfo, Note, Settings
 from .episodes import EpisodeService
 from .documents import Caller, Document, RequestError, caller_of
@@ -220,9 +220,7 @@ def _add_reading(server: MCPServer, service: EpisodeService):
 # %% ../../nbs/server/10_mcp.ipynb #51eea4d4
 def _check_box(box: Optional[Box]) -> Optional[Box]:
     "Check that a box has an extent; raises `RequestError` otherwise."
-    if box is None: return None
-    x0, y0, x1, y1 = box
-    if 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1: return box
+    if box is None or is_box(box): return box
     raise RequestError('box: give left, top, right, bottom as parts of the page, from 0 to 1, left before right')
 
 def _add_asking(server: MCPServer, service: EpisodeService):
