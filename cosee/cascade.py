@@ -205,6 +205,49 @@ def _find_doubt(episode: Episode, accept: Sequence[Criterion], checker: Evidence
     if not judged or not {*accept} - {'require_evidence'} or episode['confidence'] >= min_confidence: return ''
     return f"its confidence of {episode['confidence']:.0%} is below {min_confidence:.0%}"
 
+# %% ../nbs/core/04_cascade.ipynb #ac740018
+CASCADE = 'cascade'   # who writes that an answer is withheld
+
+def _summarize(reading: Optional[Mapping[str, Any]]) -> Optional[dict[str, Any]]:
+    "Summarize a reading as a record keeps it"
+    return None if reading is None else {k: reading[k] for k in ('answer', 'page', 'confidence')}
+
+def _list_calls(episode: Episode) -> list[Any]:
+    "List the calls of an episode, as its trace keeps them"
+    return [c for e in episode['trace']['events'] for c in e['calls']]
+
+def _withhold(first: Episode, reason: str) -> Episode:
+    "Correct the answer of an episode of one call, for a `reason`"
+    said, last = first['answer'], first['hypotheses'][-1:]
+    if not last or abstains(said): return first
+    told = dict(action='REVISE', target_cell_id=last[0]['cell'], answer=NOT_ANSWERABLE,
+                confidence=round(1 - first['confidence'], 3), view=dict(page=first['page'] or 1),
+                content=f'{one_line(said, 80)!r} is withheld: {reason}')
+    return add_note(first['trace'], told, CASCADE)
+
+def _finish(episode: Episode, cascade: dict[str, Any], ledger: Ledger, stopped: str = '', **trace: Any) -> Episode:
+    "Keep in the episode what the cascade did, and the account as it stands"
+    episode['stopped'] = stopped or episode['stopped']
+    episode['did'] = {**episode.get('did', {}), 'cascade': cascade}
+    episode['usage'] = ledger.total.to_dict()
+    cast(Any, episode['trace']).update(cascade=cascade, ledger=ledger.to_dict(), stopped=episode['stopped'], **trace)
+    return episode
+
+class _DelayedListener:
+    "A listener that keeps what it hears behind the start until it is released"
+    def __init__(self, on_event: OnEvent): self.on_event, self.kept = on_event, list[tuple[str, Any]]()
+    def __call__(self, kind: str, event: Any):
+        if kind == 'start': self.on_event(kind, event)
+        else: self.kept.append((kind, event))
+
+    def release(self, out: Episode):
+        "Tell what was kept, and the turns behind it that led to `out`"
+        for kind, event in self.kept:
+            if kind != 'end': self.on_event(kind, event)
+        heard = sum(kind == 'turn' for kind, _ in self.kept)
+        for event in out['trace']['events'][heard:]: self.on_event('turn', event)
+        self.on_event('end', out)
+
 # %% ../nbs/core/04_cascade.ipynb #ac740016
 Otherwise = Literal['abstain', 'team']
 
@@ -267,49 +310,6 @@ class CascadeController(CoSeeController):
         if episode['answer'] or not first['answer']:
             return _finish(episode, cascade, ledger, before=_list_calls(first))
         return _finish(first, {**cascade, 'kept': True}, ledger)
-
-# %% ../nbs/core/04_cascade.ipynb #ac740018
-CASCADE = 'cascade'   # who writes that an answer is withheld
-
-def _summarize(reading: Optional[Mapping[str, Any]]) -> Optional[dict[str, Any]]:
-    "Summarize a reading as a record keeps it"
-    return None if reading is None else {k: reading[k] for k in ('answer', 'page', 'confidence')}
-
-def _list_calls(episode: Episode) -> list[Any]:
-    "List the calls of an episode, as its trace keeps them"
-    return [c for e in episode['trace']['events'] for c in e['calls']]
-
-def _withhold(first: Episode, reason: str) -> Episode:
-    "Correct the answer of an episode of one call, for a `reason`"
-    said, last = first['answer'], first['hypotheses'][-1:]
-    if not last or abstains(said): return first
-    told = dict(action='REVISE', target_cell_id=last[0]['cell'], answer=NOT_ANSWERABLE,
-                confidence=round(1 - first['confidence'], 3), view=dict(page=first['page'] or 1),
-                content=f'{one_line(said, 80)!r} is withheld: {reason}')
-    return add_note(first['trace'], told, CASCADE)
-
-def _finish(episode: Episode, cascade: dict[str, Any], ledger: Ledger, stopped: str = '', **trace: Any) -> Episode:
-    "Keep in the episode what the cascade did, and the account as it stands"
-    episode['stopped'] = stopped or episode['stopped']
-    episode['did'] = {**episode.get('did', {}), 'cascade': cascade}
-    episode['usage'] = ledger.total.to_dict()
-    cast(Any, episode['trace']).update(cascade=cascade, ledger=ledger.to_dict(), stopped=episode['stopped'], **trace)
-    return episode
-
-class _DelayedListener:
-    "A listener that keeps what it hears behind the start until it is released"
-    def __init__(self, on_event: OnEvent): self.on_event, self.kept = on_event, list[tuple[str, Any]]()
-    def __call__(self, kind: str, event: Any):
-        if kind == 'start': self.on_event(kind, event)
-        else: self.kept.append((kind, event))
-
-    def release(self, out: Episode):
-        "Tell what was kept, and the turns behind it that led to `out`"
-        for kind, event in self.kept:
-            if kind != 'end': self.on_event(kind, event)
-        heard = sum(kind == 'turn' for kind, _ in self.kept)
-        for event in out['trace']['events'][heard:]: self.on_event('turn', event)
-        self.on_event('end', out)
 
 # %% ../nbs/core/04_cascade.ipynb #ac740028
 _ALONE = ('Nobody has written anything yet, and you answer the question on your own. HYPOTHESIZE the answer: copy it '

@@ -22,8 +22,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union, overload
 from .utils.files import digest
-from .utils.isolation import MEMORY, SECONDS, JobError, JobLost, apart, tell
-from .utils.isolated_worker import job_name, job_named, room
+from .utils.isolation import MEMORY, SECONDS, JobError, JobLost, apart, job_name, job_named, room, tell
 from .utils.text import counted
 
 # %% ../nbs/core/00_pages.ipynb #a1c0de51

@@ -513,10 +513,10 @@ def read_layer(
     more = [l for part in parts for l in _added_lines(lines, part['lines'])]
     why = '; '.join(filter(None, [verdict.why, *(part.get('unread', '') for part in parts)]))
     size = [max(1, round(2 * side)) for side in seen.size]
-    page = PageText(size=size, skew=0., lines=in_order([*lines, *more], turned), source='both' if more else 'text',
-                    turned=turned, why=why)
-    if skips and verdict.areas: page['unfinished'] = 'its pictures were not read'
-    return page
+    printed = PageText(size=size, skew=0., lines=in_order([*lines, *more], turned),
+                       source='both' if more else 'text', turned=turned, why=why)
+    if skips and verdict.areas: printed['unfinished'] = 'its pictures were not read'
+    return printed
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #2c204458
 class Known:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['turn_schema', 'ToolAgent', 'ToolRecord', 'with_tools', 'ToolTeam']
+__all__ = ['turn_schema', 'ToolRecord', 'ToolAgent', 'with_tools', 'ToolTeam']
 
 # %% ../../nbs/tools/05_agent.ipynb #c219065c
 from collections.abc import Iterable, Sequence
@@ -34,8 +34,8 @@ _ARGS = dict(page={'type': 'integer', 'minimum': 1}, text={'type': 'string', 'mi
              expression={'type': 'string', 'minLength': 1, 'maxLength': 80},
              tags={'type': 'array', 'items': {'type': 'string', 'maxLength': 20}, 'maxItems': 3})
 
-def _call_schema(tool: Tool) -> dict[str, Any]:
-    "JSON schema of a call of `tool`"
+def _make_call_schema(tool: Tool) -> dict[str, Any]:
+    "Make the JSON schema of a call of `tool`"
     schema = tool_schema(tool)
     props = {k: _ARGS.get(k, v) for k, v in schema.get('properties', {}).items()}
     more = False if props else schema.get('additionalProperties', False)
@@ -47,8 +47,8 @@ def turn_schema(
     action: dict[str, Any], # from `action_schema`
     tools: Iterable[Tool]   # what may be called
 ) -> dict[str, Any]:        # an action or a call
-    "Schema of a reply that is an action or a call of one of `tools`."
-    return dict(type='object', anyOf=[*action.get('anyOf', [action]), *map(_call_schema, tools)])
+    "Make the schema of a reply that is an action or a call of one of `tools`."
+    return dict(type='object', anyOf=[*action.get('anyOf', [action]), *map(_make_call_schema, tools)])
 
 # %% ../../nbs/tools/05_agent.ipynb #4f776ef5
 def _describe_tools(
@@ -56,12 +56,53 @@ def _describe_tools(
     max_calls: int,        # how often
     of_lines: bool = False # for a model that is shown numbered lines of text?
 ) -> str:                  # text behind a role prompt
-    "How to call tools instead of replying at once"
+    "Describe how to call tools instead of replying at once"
     def told(tool: Tool) -> str: return (of_lines and getattr(tool, 'of_lines', '')) or tool.description
     listed = '\n'.join(f'- {t.name}: {told(t)}' for t in tools)
     times = 'once' if max_calls == 1 else f'{max_calls} times'
     return (f'You may look closer before you reply, at most {times}: instead of the action, write one call as '
             f'{{"tool": "<name>", "args": {{...}}}}, and you are shown the result.\n{listed}')
+
+# %% ../../nbs/tools/05_agent.ipynb #297e22a3
+def _widen(box: Box, w: float = 0.6, h: float = 0.2) -> Box:
+    "Widen `box` around its middle to at least `w` times `h` of the page"
+    return rounded(widened(box, w, h), 3)
+
+# Values are often printed at the foot, then at the head.
+_THIRDS: tuple[Box, ...] = ((0, .65, 1, 1), (0, 0, 1, .35), (0, .325, 1, .675))
+
+# %% ../../nbs/tools/05_agent.ipynb #055c220f
+def _write_result(out: Outcome, number: Optional[int] = None) -> Turn:
+    "Write what a model reads about a call: text, and its picture with its number where pages have theirs"
+    text = '\n'.join(t for t in (out.call_text(), out.note, out.result_text()) if t)
+    image = _read_result(out).image
+    return Turn('user', text, () if image is None else (PageInput(image, number),))
+
+def _number_picture(images: Sequence[PageImage], outs: Iterable[Outcome]) -> Optional[int]:
+    "Number the picture of the latest call, where some pages are shown: one more than the last before it"
+    crops = sum(_read_result(out).image is not None for out in outs)
+    return num_pages(images) + crops if isinstance(images, ShownPages) else None
+
+def _read_result(out: Outcome) -> ToolResult:
+    "Read what a call came to, with the place that its tool knows, if any"
+    page, bbox, image = (getattr(out.value, name, None) for name in ('page', 'bbox', 'image'))
+    return ToolResult(out.result, page, bbox, image)
+
+class ToolRecord(TypedDict):
+    "What the trace keeps of a tool's call, JSON-ready."
+    tool: str                          # its name
+    args: dict[str, Any]               # as the model wrote them
+    executed: Optional[dict[str, Any]] # what ran; None if nothing did
+    note: Optional[str]                # of the policy
+    result: str                        # as the model read it
+    page: Optional[int]                # what was looked at, from 1
+    bbox: Optional[list[float]]        # 0-1
+
+def _record_call(out: Outcome) -> ToolRecord:
+    "Record a call for the trace"
+    at = _read_result(out)
+    return ToolRecord(tool=out.call.tool_name, args=out.call.args, executed=out.args, note=out.note,
+                      result=out.result, page=at.page, bbox=list(at.bbox) if at.bbox else None)
 
 # %% ../../nbs/tools/05_agent.ipynb #bfa76ae0
 class ToolAgent(Agent):
@@ -95,19 +136,19 @@ class ToolAgent(Agent):
             if self.brief: self.brief += '\n' + _describe_tools(known, max_calls, of_lines=True)
 
     def toolbox(self, sight: Sight) -> Toolbox:
-        "The tools for one document, with their policy."
+        "Gather the tools for one document, with their policy."
         tools = [page_tools(sight, [t])[0] if isinstance(t, str) else t for t in self.tools]
         return Toolbox(tools, SightPolicy(len(sight.images), self.max_calls, self.policy), self.mode)
 
     def read(self, reply: Reply) -> Action:
-        "As the wrapped agent does."
+        "Read as the wrapped agent does."
         return self.agent.read(reply)
 
     def sight(self,
         images: Sequence[PageImage], # pages
         board: Board            # the Board as it stands
     ) -> Sight:                 # kept from turn to turn, so that no page is drawn or read twice
-        "What the tools look at."
+        "Open what the tools look at."
         sight, document = self._sight, document_of(images)
         if sight is None or not same_pages(sight.images, document):
             sight = self._sight = Sight(document, self.source, words=self.words)
@@ -120,7 +161,7 @@ class ToolAgent(Agent):
         board: Board,                               # the Board as it stands
         gen_kwargs: Optional[dict[str, Any]] = None # settings over the agent's own
     ) -> Action:                                    # what the agent did; `tools` lists its calls
-        "One turn: read, call tools, write one action."
+        "Take one turn: read, call tools, write one action."
         if self.qwen_client is None: return self.agent.act(images, question, board, gen_kwargs)
         box, request = self.toolbox(self.sight(images, board)), self.request(images, question, board, gen_kwargs)
         turns, outs = list[Turn](), list[Outcome]()
@@ -132,29 +173,29 @@ class ToolAgent(Agent):
             call = parse_tool_call(reply.text) if asked else None
             if not call:
                 action = self.read(reply)
-                call = self._closer(action, outs, num_pages(images)) if len(outs) < self.max_calls else None
+                call = self._choose_zoom(action, outs, num_pages(images)) if len(outs) < self.max_calls else None
                 if not call: return self._ground_view(action, outs, num_pages(images))
             outs.append(box.run(ToolCall(*call, raw_response=reply.text, attempt_index=len(outs) + 1)))
-            turns.append(_result_turn(outs[-1], _next_number(images, outs)))
+            turns.append(_write_result(outs[-1], _number_picture(images, outs)))
 
-    def _unsure(self, action: Action) -> bool:
+    def _is_unsure(self, action: Action) -> bool:
         unsure = abstains(action.get('answer')) or action.get('confidence', 0.) < self.sure
         return 'HYPOTHESIZE' in self.actions and unsure
 
-    def _closer(self, action: Action, outs: list[Outcome],
+    def _choose_zoom(self, action: Action, outs: list[Outcome],
                 num_pages: int) -> Optional[tuple[str, dict[str, Any]]]:
-        "A zoom on behalf of an unsure model, or None"
-        if not self.look or not num_pages or 'zoom' not in self.tools or not self._unsure(action): return None
+        "Choose a zoom on behalf of an unsure model, or None"
+        if not self.look or not num_pages or 'zoom' not in self.tools or not self._is_unsure(action): return None
         view: View = self._map_view(action, outs, num_pages).get('view') or {'page': 1}
         page = min(num_pages, view['page'])
-        wanted = [*([_around(box)] if (box := view.get('bbox')) else []), *_THIRDS]
-        done = [(r.page, thousandths(r.bbox)) for r in map(_result, outs) if r.bbox]
+        wanted = [*([_widen(box)] if (box := view.get('bbox')) else []), *_THIRDS]
+        done = [(r.page, thousandths(r.bbox)) for r in map(_read_result, outs) if r.bbox]
         fresh = [thousandths(b) for b in wanted if (page, thousandths(b)) not in done]
         return ('zoom', {'page': page, 'bbox': fresh[0]}) if fresh else None
 
     def _map_view(self, action: Action, outs: list[Outcome], num_pages: int) -> Action:
-        "`action` with a view into a zoomed picture as a view of its page"
-        crops = [r for r in map(_result, outs) if r.image is not None]
+        "Map a view into a zoomed picture to its page"
+        crops = [r for r in map(_read_result, outs) if r.image is not None]
         view = action.get('view')
         if not view or not num_pages < view['page'] <= num_pages + len(crops): return action
         crop = crops[view['page'] - num_pages - 1]
@@ -164,57 +205,16 @@ class ToolAgent(Agent):
         return {**action, 'view': {**view, 'page': crop.page or 1, 'bbox': box}}
 
     def _ground_view(self, action: Action, outs: list[Outcome], num_pages: int) -> Action:
-        "`action` with its calls, and with a region where a call gave one"
+        "Add its calls to `action`, and a region where a call gave one"
         action = self._map_view(action, outs, num_pages)
-        found = next((r for r in map(_result, reversed(outs)) if r.bbox), None)
+        found = next((r for r in map(_read_result, reversed(outs)) if r.bbox), None)
         view = action.get('view')
         lacks = action.get('action') != 'INVALID' and not (view and view.get('bbox'))
         if found is not None and found.page and found.bbox and lacks and (not view or view['page'] == found.page):
             x0, y0, x1, y1 = found.bbox
             place: View = {'page': found.page, 'bbox': (x0, y0, x1, y1)}
             action = {**action, 'view': {**view, **place} if view else place}
-        return {**action, 'tools': list(map(_tool_record, outs))} if outs else action
-
-# %% ../../nbs/tools/05_agent.ipynb #9f535660
-def _result_turn(out: Outcome, number: Optional[int] = None) -> Turn:
-    "What a model reads about a call: text, and the picture if there is one, with its number where pages have theirs"
-    text = '\n'.join(t for t in (out.call_text(), out.note, out.result_text()) if t)
-    image = _result(out).image
-    return Turn('user', text, () if image is None else (PageInput(image, number),))
-
-def _next_number(images: Sequence[PageImage], outs: Iterable[Outcome]) -> Optional[int]:
-    "What the picture of the latest call is called, where some pages are shown: one more than the last before it"
-    crops = sum(_result(out).image is not None for out in outs)
-    return num_pages(images) + crops if isinstance(images, ShownPages) else None
-
-def _result(out: Outcome) -> ToolResult:
-    "What a call came to, with the place that its tool knows, if any"
-    page, bbox, image = (getattr(out.value, name, None) for name in ('page', 'bbox', 'image'))
-    return ToolResult(out.result, page, bbox, image)
-
-# %% ../../nbs/tools/05_agent.ipynb #297e22a3
-def _around(box: Box, w: float = 0.6, h: float = 0.2) -> Box:
-    "`box`, widened around its middle to at least `w` times `h` of the page"
-    return rounded(widened(box, w, h), 3)
-
-# Values are often printed at the foot, then at the head.
-_THIRDS: tuple[Box, ...] = ((0, .65, 1, 1), (0, 0, 1, .35), (0, .325, 1, .675))
-
-# %% ../../nbs/tools/05_agent.ipynb #055c220f
-class ToolRecord(TypedDict):
-    "What the trace keeps of a tool's call, JSON-ready."
-    tool: str                          # its name
-    args: dict[str, Any]               # as the model wrote them
-    executed: Optional[dict[str, Any]] # what ran; None if nothing did
-    note: Optional[str]                # of the policy
-    result: str                        # as the model read it
-    page: Optional[int]                # what was looked at, from 1
-    bbox: Optional[list[float]]        # 0-1
-
-def _tool_record(out: Outcome) -> ToolRecord:
-    at = _result(out)
-    return ToolRecord(tool=out.call.tool_name, args=out.call.args, executed=out.args, note=out.note,
-                      result=out.result, page=at.page, bbox=list(at.bbox) if at.bbox else None)
+        return {**action, 'tools': list(map(_record_call, outs))} if outs else action
 
 # %% ../../nbs/tools/05_agent.ipynb #1bf790ed
 def with_tools(
@@ -222,7 +222,7 @@ def with_tools(
     source: Source = None,   # what its pages were drawn from
     **kwargs: Any            # for `ToolAgent`
 ) -> list[Agent]:            # the same team, with tools
-    "Every agent as a `ToolAgent`; one whose client cannot write calls is looked for instead."
+    "Make every agent a `ToolAgent`; one whose client cannot write calls is looked for instead."
     def tooled(agent: Agent) -> Agent:
         writes = getattr(agent.qwen_client, 'name', '') != 'ocr'
         return ToolAgent(agent, source, **{'offer': writes, 'look': not writes, **kwargs})

@@ -54,7 +54,7 @@ class InteractiveDocumentWithTools(InteractiveDocument):
     def _talk(self, text: str): self._add_response(text, tags=[TOOL_TALK_TAG])
 
     def _add_model_response(self, text: str, *, tags: Collection[str] = (), end: str = ''):
-        "What a model says is never a record"
+        "Write down what a model says, which is never a record"
         super()._add_model_response(inert(text), tags=tags, end=end)
 
     def _use(self, call: tuple[str, dict[str, Any]], reply: str, attempt: int) -> Outcome:
@@ -69,7 +69,7 @@ class InteractiveDocumentWithTools(InteractiveDocument):
 
     def _consult(self, start: int, view: Optional[DocumentView], label: str,
                  **settings: Any) -> Optional[str]:
-        "The first reply that is no call; None if the calls are used up before."
+        "Ask until the first reply that is no call; None if the calls are used up before."
         for attempt in range(1, self._max_tool_calls + 1):
             reply = self._sample(start, view, terminators=[], **settings)   # a terminator could cut a call in two
             call = self._parse_tool_call(reply)
@@ -79,7 +79,7 @@ class InteractiveDocumentWithTools(InteractiveDocument):
 
     def _force(self, start: int, view: Optional[DocumentView], label: str,
                **settings: Any) -> str:
-        "The calls are used up: one reply, whatever it says, is the answer."
+        "Ask once more where the calls are used up; that reply, whatever it says, is the answer."
         self._talk('[Max tool calls reached. Provide final answer.]\n')
         self._talk(f'{label}: ')
         return self._sample(start, view, **settings)

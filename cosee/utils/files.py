@@ -17,7 +17,7 @@ __all__ = ['CACHES', 'CACHE_LIMITS', 'write_whole', 'append_line', 'json_lines',
 # %% ../../nbs/utils/02_files.ipynb #36a3c28e
 _NO_FSYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
-def _force(fd: int):
+def _sync_file(fd: int):
     "Force an open file to the disk, where the device can"
     try: os.fsync(fd)
     except OSError as e:
@@ -28,16 +28,16 @@ def _write_new(path: Path, data: bytes, sync: bool, mode: int):
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), 'wb') as f:
         f.write(data)
         f.flush()
-        if sync: _force(f.fileno())
+        if sync: _sync_file(f.fileno())
 
-def _force_folder(folder: Path):
+def _sync_folder(folder: Path):
     "Force the names in a folder to the disk, where the system can"
     with suppress(OSError):
         fd = os.open(folder, os.O_RDONLY)
         try: os.fsync(fd)
         finally: os.close(fd)
 
-def _replace(path: Path, data: bytes, sync: bool, mode: int):
+def _replace_file(path: Path, data: bytes, sync: bool, mode: int):
     "Put a new file into the place of `path`"
     part = path.with_name(f'.{path.name[:40]}.{os.getpid()}.{os.urandom(4).hex()}.part')
     try:
@@ -59,8 +59,8 @@ def write_whole(
     if path.exists() and not path.is_file():   # a pipe or a device has no place to put another file
         path.write_bytes(data)
         return path
-    _replace(path, data, sync, mode)
-    if sync: _force_folder(path.parent)
+    _replace_file(path, data, sync, mode)
+    if sync: _sync_folder(path.parent)
     return path
 
 # %% ../../nbs/utils/02_files.ipynb #be9b41d7
@@ -74,13 +74,13 @@ def append_line(
         cut = f.seek(0, 2) and f.seek(-1, 2) is not None and f.read(1) != b'\n'
         data = b'\n' * cut + text.encode('utf-8', 'replace') + b'\n'
         while data: data = data[f.write(data):]
-        _force(f.fileno())
+        _sync_file(f.fileno())
 
 # %% ../../nbs/utils/02_files.ipynb #7c2d9e41
 def json_lines(
     path: Union[str, Path] # of JSON Lines
 ) -> Iterator[tuple[int, dict[str, Any]]]: # number of the line, from 1, and what it says
-    "The objects of a file; raises OSError where it cannot be read."
+    "Read the objects of a file; raises OSError where it cannot be read."
     with open(path, 'rb') as f:
         for n, line in enumerate(f, 1):
             try: said = json.loads(line)
@@ -102,7 +102,7 @@ def inside(
     name: str,              # a path relative to it, from anywhere
     home: str = 'its folder'# what the folder is, for the error
 ) -> Path:                  # path of an existing place inside `root`
-    "A path that stays inside `root`, also after symbolic links; raises PathError otherwise."
+    "Make a path that stays inside `root`, also after symbolic links; raises PathError otherwise."
     if not isinstance(name, str) or not name or '\0' in name: raise PathError('no name', 'is no file name')
     climbs = '..' in Path(name.replace('\\', '/')).parts
     if climbs or Path(name).is_absolute() or re.match(r'[A-Za-z]:|[\\/]', name):
@@ -118,14 +118,14 @@ def digest(
     obj: Any,   # JSON-ready
     n: int = 12 # characters
 ) -> str:       # hexadecimal
-    "A short fingerprint of `obj`: the same for equal content in any order of keys."
+    "Make a short fingerprint of `obj`: the same for equal content in any order of keys."
     text = json.dumps(obj, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:n]
 
 def image_hash(
     im     # PIL image
 ) -> str:  # 64 hexadecimal digits
-    "SHA-256 of mode, size and pixels of `im`: the key under which caches keep what they know of a page."
+    "Hash mode, size and pixels of `im` by SHA-256: the key under which caches keep what they know of a page."
     h = hashlib.sha256(f'{im.mode} {im.width} {im.height} '.encode())
     h.update(im.tobytes())
     return h.hexdigest()
@@ -133,13 +133,13 @@ def image_hash(
 def file_hash(
     path: Union[str, Path] # a file
 ) -> str:                  # 64 hexadecimal digits
-    "SHA-256 of a file's bytes. Raises OSError where it cannot be read."
+    "Hash a file's bytes by SHA-256. Raises OSError where it cannot be read."
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
 
 def files_mark(
     files: Sequence[Union[str, Path]] # that are there
 ) -> str:                             # 24 hexadecimal digits
-    "A fingerprint of files by path, size and time of change. Raises OSError where one cannot be looked at."
+    "Make a fingerprint of files by path, size and time of change. Raises OSError where one cannot be looked at."
     return digest([(str(p), s.st_size, s.st_mtime_ns) for p in files for s in [Path(p).stat()]], 24)
 
 # %% ../../nbs/utils/02_files.ipynb #96b9186a
@@ -149,7 +149,7 @@ CACHES = {'page_text': 'text of the pages that were read, and where it stands', 
 CACHE_LIMITS = {'page_text': 10**9, 'index': 10**9, 'looks': 4 * 10**9}   # most bytes of each
 
 def cache_folder() -> Optional[Path]:
-    "Folder of all that is kept between commands; None where the environment variable COSEE_CACHE says `off`."
+    "Find the folder of all that is kept between commands; None where the environment variable COSEE_CACHE says `off`."
     said = os.environ.get('COSEE_CACHE')
     if said == 'off': return None
     if said: return Path(said).expanduser()
@@ -169,7 +169,7 @@ def private_folder(
 def own_file(
     path: Path # of a file
 ) -> Iterator[BinaryIO]:
-    "A plain file that is the user's own, open to be read; raises OSError for any other."
+    "Open a plain file that is the user's own to be read; raises OSError for any other."
     ways = (getattr(os, name, 0) for name in ('O_NOFOLLOW', 'O_NONBLOCK', 'O_BINARY'))
     with open(os.open(path, os.O_RDONLY | sum(ways)), 'rb') as f:
         found = os.fstat(f.fileno())
@@ -178,12 +178,29 @@ def own_file(
         yield f
 
 def _add_hash(key: str, data: bytes) -> bytes:
-    "`data` behind the hash by which it is known again"
+    "Put the hash by which it is known again in front of `data`"
     return hashlib.sha256(key.encode() + b'\0' + data).hexdigest().encode() + b'\n' + data
 
 # %% ../../nbs/utils/02_files.ipynb #bfd726fa
 _FOLDERS = [f'{i:02x}' for i in range(256)]
 _ABANDONED = 3600   # seconds after which a half-written file belongs to nobody
+
+def _list_files(folder: Path) -> list[tuple[float, int, Path]]:
+    "List time of last use, size and path of each file of a cache in a folder, oldest first"
+    found = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for e in entries:
+            if not e.name.endswith(('.kept', '.part')): continue
+            with suppress(OSError): found.append((e.stat(follow_symlinks=False).st_mtime,
+                                                  e.stat(follow_symlinks=False).st_size, Path(e.path)))
+    return sorted(found)
+
+def _remove(path: Path) -> bool:
+    "Remove a file; was it there?"
+    with suppress(OSError):
+        path.unlink()
+        return True
+    return False
 
 class FileCache:
     "Small files by key, for their owner alone; those not used for longest leave when it is full."
@@ -198,12 +215,12 @@ class FileCache:
     def path_of(self,
         key: str # letters, digits, _ and -
     ) -> Path:
-        "Where what is kept under `key` lies; raises ValueError for what is no key."
+        "Find where what is kept under `key` lies; raises ValueError for what is no key."
         if not re.fullmatch(r'[\w-]{1,100}', key, re.ASCII): raise ValueError(f'{key[:40]!r} is no key of a cache')
         return self.folder / hashlib.sha256(key.encode()).hexdigest()[:2] / f'{key}.kept'
 
     def get(self, key: str) -> Optional[bytes]:
-        "What is kept under `key`, or None."
+        "Get what is kept under `key`, or None."
         path = self.path_of(key)
         try:
             with own_file(path) as f: found = f.read()
@@ -214,7 +231,7 @@ class FileCache:
 
     def _make_room(self, folder: Path, size: int):
         "Let the oldest files of a folder go until `size` more bytes fit in"
-        files = _files_in(folder)
+        files = _list_files(folder)
         held = sum(size for _, size, _ in files)
         for used, bytes, path in files:
             abandoned = path.suffix == '.part' and used < time.time() - _ABANDONED
@@ -230,33 +247,14 @@ class FileCache:
             write_whole(path, sealed, sync=False, mode=0o600)
 
     def usage(self) -> tuple[int, int]:
-        "How many files there are, and their bytes."
-        files = [file for name in _FOLDERS for file in _files_in(self.folder / name)]
+        "Count files and their bytes."
+        files = [file for name in _FOLDERS for file in _list_files(self.folder / name)]
         sizes = [size for _, size, path in files if path.suffix == '.kept']
         return len(sizes), sum(sizes)
 
     def clear(self) -> int:
-        "Remove all that is kept; the number of files that are gone."
-        gone = sum(_remove(path) for name in _FOLDERS for *_, path in _files_in(self.folder / name))
+        "Remove all that is kept; count the files that are gone."
+        gone = sum(_remove(path) for name in _FOLDERS for *_, path in _list_files(self.folder / name))
         for name in (*_FOLDERS, ''):
             with suppress(OSError): (self.folder / name).rmdir()
         return gone
-
-# %% ../../nbs/utils/02_files.ipynb #5de8fd85
-def _files_in(folder: Path) -> list[tuple[float, int, Path]]:
-    "Time of last use, size and path of each file of a cache in a folder, oldest first"
-    found = []
-    with suppress(OSError), os.scandir(folder) as entries:
-        for e in entries:
-            if not e.name.endswith(('.kept', '.part')): continue
-            with suppress(OSError): found.append((e.stat(follow_symlinks=False).st_mtime,
-                                                  e.stat(follow_symlinks=False).st_size, Path(e.path)))
-    return sorted(found)
-
-# %% ../../nbs/utils/02_files.ipynb #927552f2
-def _remove(path: Path) -> bool:
-    "Remove a file; was it there?"
-    with suppress(OSError):
-        path.unlink()
-        return True
-    return False

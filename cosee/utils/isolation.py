@@ -6,17 +6,186 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['SECONDS', 'MEMORY', 'JobLost', 'JobError', 'apart', 'tell', 'stop_jobs']
+__all__ = ['IDLE', 'SECONDS', 'MEMORY', 'Slab', 'room', 'write_line', 'read_line', 'job_name', 'job_named', 'main', 'JobLost',
+           'JobError', 'apart', 'tell', 'stop_jobs']
 
 # %% ../../nbs/utils/09_isolation.ipynb #630552c1
-import atexit, json, os, select, signal, sys, threading, time
+import atexit, importlib, json, math, mmap, os, re, select, signal, sys, threading, time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache, reduce
 from pathlib import Path
-from typing import Any, Optional
-from .isolated_worker import Slab, job_name, read_line, write_line
+from typing import Any, ClassVar, Optional
 
-# %% ../../nbs/utils/09_isolation.ipynb #26c794d5
+# %% ../../nbs/utils/09_isolation.ipynb #a45ed5be
+_STEP = 1 << 24   # by how many bytes a slab grows
+
+class Slab:
+    "Memory that two processes see: one writes a message's bytes into it, the other reads them."
+    of_worker: ClassVar[Optional['Slab']] = None   # in which this process answers, if it is a worker
+    def __init__(self,
+        fd: Optional[int] = None # of another's slab; None: a new one
+    ):
+        self.fd = _open_nameless() if fd is None else fd
+        self.end, self.memory = 0, None
+
+    def __len__(self) -> int: return os.fstat(self.fd).st_size
+
+    def reach(self,
+        size: int # bytes
+    ) -> mmap.mmap:
+        "Reach all of the memory, at least `size` bytes."
+        if len(self) < size: os.ftruncate(self.fd, math.ceil(size / _STEP) * _STEP)
+        if self.memory is None or len(self.memory) < size:
+            try: self.memory = mmap.mmap(self.fd, len(self))
+            except OSError as e: raise MemoryError from e
+        return self.memory
+
+    def take(self,
+        size: int # bytes
+    ) -> memoryview:
+        "Take memory behind what was read and written so far."
+        start, self.end = self.end, self.end + -(-size // 64) * 64
+        return memoryview(self.reach(self.end))[start:start + size] if size else memoryview(bytearray())
+
+    def close(self):
+        "Let it go; what was read of it stays as long as somebody holds it."
+        os.close(self.fd)
+        self.memory = None
+
+    def put(
+        self,
+        data: Any # anything that lies in memory as bytes or numbers
+    ) -> dict[str, Any]:
+        "Write behind what was written of this message, unless it lies here already; say where it lies now."
+        view = memoryview(data)
+        said = _describe_array(view)
+        if hasattr(data, 'dtype'): said = dict(dtype=data.dtype.str, shape=list(data.shape))
+        view = view.cast('B') if view.c_contiguous and view.nbytes else memoryview(view.tobytes())
+        if view.nbytes and view.obj is self.memory: start = _address_of(view) - _address_of(self.memory)
+        else:
+            start = self.end
+            self.take(len(view))[:] = view
+        return {'$at': [start, len(view)], **said}
+
+    def get(
+        self,
+        said: dict[str, Any] # by `put` in the other process
+    ) -> Any:                # memory that the next message will overwrite, or an array of its own
+        "Read what lies where the other process says; raises ValueError where nothing can."
+        start, size = said['$at']
+        if not (isinstance(start, int) and isinstance(size, int) and 0 <= start <= start + size <= len(self)):
+            raise ValueError('a message names memory that is not there')
+        view = memoryview(self.reach(start + size))[start:start + size] if size else memoryview(b'')
+        self.end = max(self.end, -(-(start + size) // 64) * 64)
+        if 'dtype' not in said: return view
+        import numpy as np
+        if not re.fullmatch('[<|][biuf][1248]', said['dtype']): raise ValueError('a message names no kind of number')
+        return np.frombuffer(bytes(view), said['dtype']).reshape(said['shape'])
+
+def _open_nameless() -> int:
+    "Open a new file that no folder knows"
+    if hasattr(os, 'memfd_create'): return os.memfd_create('cosee')
+    import tempfile
+    with tempfile.TemporaryFile() as f: return os.dup(f.fileno())
+
+_NUMBERS = {**dict.fromkeys('bhilq', 'i'), **dict.fromkeys('BHILQ', 'u'), 'f': 'f', 'd': 'f', '?': 'b'}
+
+def _describe_array(view: memoryview) -> dict[str, Any]:
+    "Describe the numbers in memory; {} of plain bytes; raises TypeError for what is no array of numbers"
+    code = view.format.lstrip('<=@')
+    if code in ('B', 'c') and view.ndim == 1: return {}
+    if code not in _NUMBERS: raise TypeError(f'{view.format!r} is no kind of number')
+    order = '|' if view.itemsize == 1 else '<' if sys.byteorder == 'little' else '>'
+    return dict(dtype=f'{order}{_NUMBERS[code]}{view.itemsize}', shape=list(view.shape or ()))
+
+def _address_of(view: Any) -> int:
+    import ctypes
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))
+
+# %% ../../nbs/utils/09_isolation.ipynb #bb930fb7
+def room(
+    size: int # bytes
+) -> memoryview:
+    "Give memory for what a job gives; what lies in it goes to the other process as it is."
+    slab = Slab.of_worker
+    return memoryview(bytearray(size)) if slab is None else slab.take(size)
+
+# %% ../../nbs/utils/09_isolation.ipynb #6a882de7
+def write_line(
+    message: Any, # of what JSON knows, with bytes, arrays and paths in it
+    slab: Slab    # takes the bytes
+) -> bytes:       # ends with a line feed
+    "Write a message as a line; its bytes lie behind those of the message that was read."
+    def other(value: Any) -> Any: return os.fspath(value) if isinstance(value, os.PathLike) else slab.put(value)
+    return json.dumps(message, default=other).encode() + b'\n'
+
+def read_line(
+    line: bytes, # by `write_line`
+    slab: Slab   # has the bytes
+) -> Any:
+    "Read the message of a line; raises ValueError for what is none."
+    slab.end = 0
+    return json.loads(line, object_hook=lambda found: slab.get(found) if '$at' in found else found)
+
+# %% ../../nbs/utils/09_isolation.ipynb #de2e71e5
+def job_name(
+    job: Callable[..., Any] # a function of a module
+) -> str:                   # 'module:function'
+    "Name a function to a worker."
+    return f'{job.__module__}:{job.__qualname__}'
+
+def job_named(
+    name: str # by `job_name`
+) -> Callable[..., Any]:
+    "Find the function of a name; raises ImportError or AttributeError where there is none."
+    module, _, path = name.partition(':')
+    return reduce(getattr, path.split('.'), importlib.import_module(module))
+
+# %% ../../nbs/utils/09_isolation.ipynb #2e226cd1
+def _measure_memory() -> tuple[int, int]:
+    "Measure (addresses, memory) in use in bytes; zeros where the system does not say"
+    try: size, resident = os.pread(_open_statm(), 200, 0).split()[:2]
+    except (OSError, ValueError): return 0, 0
+    return int(size) * os.sysconf('SC_PAGE_SIZE'), int(resident) * os.sysconf('SC_PAGE_SIZE')
+
+@cache
+def _open_statm() -> int: return os.open('/proc/self/statm', os.O_RDONLY)
+
+def _set_limits(seconds: float, memory: int):
+    "Let the next job use so much of the processor and of memory, and not more"
+    import resource
+    until, room = math.ceil(time.process_time() + seconds), _measure_memory()[0] + memory
+    limits = (resource.RLIMIT_CPU, until), (resource.RLIMIT_AS, room), (resource.RLIMIT_CORE, 0)
+    for kind, limit in limits:
+        with suppress(OSError, ValueError): resource.setrlimit(kind, (limit, resource.getrlimit(kind)[1]))
+
+IDLE = 60.   # seconds after which a worker without work ends
+
+def _answer_line(line: bytes, slab: Slab) -> bytes:
+    "Do a job; write a line with what it gave, or what it raised"
+    asked = read_line(line, slab)
+    try:
+        _set_limits(asked['seconds'], asked['memory'])
+        found = job_named(asked['job'])(*asked['args'])
+        return write_line(dict(found=found, resident=_measure_memory()[1]), slab)
+    except Exception as e:
+        return write_line(dict(raised=f'{type(e).__module__}:{type(e).__qualname__}', said=str(e)), slab)
+
+def main(
+    fd: int # of the slab
+):
+    "Answer what comes in at standard input until nothing comes any more."
+    signal.signal(signal.SIGINT, signal.SIG_IGN)   # Ctrl-C is for the process that asks
+    Slab.of_worker = slab = Slab(fd)
+    replies = os.fdopen(os.dup(1), 'wb')
+    os.dup2(2, 1)   # whatever prints, prints elsewhere
+    requests = os.fdopen(0, 'rb')
+    while select.select([requests], [], [], IDLE)[0] and (line := requests.readline()):
+        replies.write(_answer_line(line, slab))
+        replies.flush()
+
+# %% ../../nbs/utils/09_isolation.ipynb #43e10a41
 class JobLost(Exception):
     "A job that did not come back: it took too long, or its process ended."
     def __init__(self,
@@ -34,29 +203,30 @@ class JobError(Exception):
         super().__init__(f"{raised.rpartition(':')[2]}: {said}")
         self.raised, self.said = raised, said
 
-# %% ../../nbs/utils/09_isolation.ipynb #43e10a41
+class _Gone(JobLost):
+    "The worker had gone home before it was asked"
+
 _START = ('import json, sys; sys.path[:] = json.loads(sys.argv[1]); '
-          'from cosee.utils.isolated_worker import main; main({fd})')
+          'from cosee.utils.isolation import main; main({fd})')
 _SEEN = 'PATH', 'HOME', 'LANG', 'LC_ALL', 'LD_LIBRARY_PATH', 'DYLD_LIBRARY_PATH', 'TMPDIR'
 _LONGEST = 1 << 26   # bytes of a line that comes back
 _FIXED = {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1',
           'MALLOC_MMAP_THRESHOLD_': str(1 << 25), 'MALLOC_TRIM_THRESHOLD_': str(1 << 24)}   # bytes that are kept
 _OVERTIME = getattr(signal, 'SIGXCPU', 24)   # ends what uses its processor for too long
 
-def _command(fd: int) -> list[str]:
-    "How a worker with this slab is started"
+def _write_command(fd: int) -> list[str]:
+    "Write the command that starts a worker with this slab"
     home = str(Path(__file__).resolve().parent.parent.parent) if '__file__' in globals() else os.getcwd()
     places = [home, *(os.path.abspath(place) for place in sys.path)]
     return [sys.executable, '-I', '-S', '-c', _START.format(fd=fd), json.dumps(places)]
 
-# %% ../../nbs/utils/09_isolation.ipynb #e28eca7b
 class _Worker:
     "A process that does jobs"
     def __init__(self):
         import subprocess
         self.slab = Slab()
         seen = {name: os.environ[name] for name in _SEEN if name in os.environ}
-        self.process = subprocess.Popen(_command(self.slab.fd), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen(_write_command(self.slab.fd), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, bufsize=0, pass_fds=[self.slab.fd],
                                         env={**seen, **_FIXED},
                                         start_new_session=True)
@@ -79,7 +249,7 @@ class _Worker:
         self.slab.close()
 
     def ask(self, request: dict[str, Any], seconds: float) -> Any:
-        "What the worker answers; raises `JobLost`, and `_Gone` where it heard nothing"
+        "Send a request and wait for the answer; raises `JobLost`, and `_Gone` where it heard nothing"
         self.slab.end = 0
         try:
             unsent = memoryview(write_line(request, self.slab))
@@ -98,13 +268,9 @@ class _Worker:
         return bool(self.heard.poll(max(0, 1000 * (until - time.monotonic()))))
 
     def _describe_loss(self, late: bool) -> Exception:
-        "Why there is no answer"
+        "Say why there is no answer"
         code = None if late else self.process.wait()
         return _Gone(late=False) if code == 0 else JobLost(late or code == -_OVERTIME)
-
-# %% ../../nbs/utils/09_isolation.ipynb #b6e75f79
-class _Gone(JobLost):
-    "The worker had gone home before it was asked"
 
 # %% ../../nbs/utils/09_isolation.ipynb #726d5770
 _LARGE = 300_000_000   # bytes of memory with which a worker is not kept
@@ -117,7 +283,7 @@ class _Keeper:
         self.large = False
 
     def do(self, request: dict[str, Any], seconds: float, take: Callable[[Any], Any]) -> Any:
-        "What a job gives, as `take` makes it of what lies in the slab; raises as `apart` does"
+        "Do a job; give what `take` makes of what lies in the slab; raises as `apart` does"
         stops = self.stops
         with self.lock:
             if self.stops != stops: raise KeyboardInterrupt
@@ -159,16 +325,15 @@ class _Keeper:
         self.stops += 1
         if worker := self.worker: worker.process.kill()
 
-# %% ../../nbs/utils/09_isolation.ipynb #9188118d
 _keeper = _Keeper()
 
-def _after_fork():
+def _forget_worker():
     global _keeper
     if _keeper.worker: _keeper.worker.forget()
     _keeper = _Keeper()
 
-if hasattr(os, 'register_at_fork'): os.register_at_fork(after_in_child=_after_fork)
 atexit.register(lambda: _keeper.end())
+if hasattr(os, 'register_at_fork'): os.register_at_fork(after_in_child=_forget_worker)
 
 # %% ../../nbs/utils/09_isolation.ipynb #810eddce
 SECONDS, MEMORY = 10., 1_500_000_000   # of a processor, and bytes, for one job
@@ -179,7 +344,6 @@ def _in_place(job: Callable[..., Any]) -> bool:
     off = os.name != 'posix' or getattr(sys, 'frozen', False) or not sys.executable
     return off or job.__module__ == '__main__' or os.environ.get('COSEE_SANDBOX') == 'off'
 
-# %% ../../nbs/utils/09_isolation.ipynb #bd96f03a
 def apart(
     job: Callable[..., Any],  # a function of a module; one of a script or notebook is called in place
     *args: Any,               # what JSON knows, bytes, arrays and paths; tuples arrive as lists
@@ -188,7 +352,7 @@ def apart(
     take: Callable[[Any], Any] = lambda found: found # is given what `job` gave, whose bytes lie in memory that the
                               # next job overwrites
 ) -> Any:                     # what `take` gives
-    "What a function gives in another process; raises `JobError` for what it raises, and `JobLost`."
+    "Call a function in another process; raises `JobError` for what it raises, and `JobLost`."
     if _in_place(job): return take(job(*args))
     request = dict(job=job_name(job), args=args, seconds=seconds, memory=memory)
     return _keeper.do(request, 4 * seconds + _PATIENCE, take)

@@ -18,7 +18,7 @@ def read_exports(
     package: str,           # dotted name of the package
     file: Union[str, Path]  # its `__init__.py`
 ) -> dict[str, str]:        # name -> the module that it comes from
-    "What `file` imports under `if TYPE_CHECKING:`, without running it."
+    "Read what `file` imports under `if TYPE_CHECKING:`, without running it."
     tree = ast.parse(Path(file).read_text(encoding='utf-8'))
     blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == 'TYPE_CHECKING']
     imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
@@ -32,7 +32,7 @@ def lazy_exports(
     package: str,           # the package's `__name__`
     file: Union[str, Path]  # its `__file__`
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]: # `__getattr__`, `__dir__`, `__all__`
-    "The three hooks with which `package` answers for what it imports under `if TYPE_CHECKING:`."
+    "Make the three hooks with which `package` answers for what it imports under `if TYPE_CHECKING:`."
     homes = read_exports(package, file)
 
     def get(name: str) -> Any:

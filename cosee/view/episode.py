@@ -30,28 +30,28 @@ if TYPE_CHECKING:
 # %% ../../nbs/view/03_episode.ipynb #4098ea1f
 LinkGroups = dict[tuple[str, str], list[Html]]   # words and kind -> the other ends
 
-def _chip_link(n: int, to: int, link: CellLink, page: Optional[int], words: str, prefix: str) -> Html:
-    "The other end of a link, to go to"
+def _write_link(n: int, to: int, link: CellLink, page: Optional[int], words: str, prefix: str) -> Html:
+    "Write the other end of a link, to go to"
     where = f' p. {page}' if page else ''
     return el('a', f'#{to}{where}', href=f'#{prefix}c{to}', data_from=link.cell, data_to=link.to,
               data_kind=f'k-{link.kind}' if n == link.cell else None,
               aria_label=f'{words} note {to}' + ',' * bool(page) + where)
 
-def _both_ends(link: CellLink) -> list[tuple[int, int, str]]:
-    "A link as seen from either end: this note, the other one, words"
+def _list_ends(link: CellLink) -> list[tuple[int, int, str]]:
+    "List a link as seen from either end: this note, the other one, words"
     there, back = LINK_KINDS[link.kind]
     return [(link.cell, link.to, there), (link.to, link.cell, back)]
 
-def _links_of(
+def _collect_links(
     cells: list[Cell], # all
     prefix: str        # of ids
 ) -> dict[int, list[Html]]: # id of a cell -> its links
-    "The links of every note, from either end."
+    "Collect the links of every note, from either end."
     pages = {c['id']: c['view']['page'] for c in cells}
     ends: dict[int, LinkGroups] = {}
     for link in cell_links(cells):
-        for n, to, words in _both_ends(link):
-            chip = _chip_link(n, to, link, pages[to] if pages[to] != pages[n] else None, words, prefix)
+        for n, to, words in _list_ends(link):
+            chip = _write_link(n, to, link, pages[to] if pages[to] != pages[n] else None, words, prefix)
             ends.setdefault(n, {}).setdefault((words, link.kind), []).append(chip)
     return {n: [el('span', f'{words} ', chips[:12], cls=f'refs k-{kind}') for (words, kind), chips in groups.items()]
             for n, groups in ends.items()}
@@ -66,10 +66,10 @@ class _Shared(NamedTuple):
     links: dict[int, list[Html]]   # id of a cell -> its links
     keys: dict[int, str]           # id of a cell -> the filters that it passes
 
-def _extent(cell: Cell) -> str: return 'whole page' if has_page(cell['view']) else WHOLE_DOCUMENT
+def _describe_extent(cell: Cell) -> str: return 'whole page' if has_page(cell['view']) else WHOLE_DOCUMENT
 
-def _note(cell: Cell, shared: _Shared, alone: bool = False) -> Html:
-    "One note of the Board; `alone`: not beside its page, so that it says which one it is"
+def _write_note(cell: Cell, shared: _Shared, alone: bool = False) -> Html:
+    "Write one note of the Board; `alone`: not beside its page, so that it says which one it is"
     n, evidence = cell['id'], shared.evidence
     page = cell['view']['page']
     place = el('a', f'p. {page}', href=f'#{shared.prefix}p{page}', data_page=page, cls='at') if alone else None
@@ -77,7 +77,7 @@ def _note(cell: Cell, shared: _Shared, alone: bool = False) -> Html:
             el('span', f"step {cell['step']}", cls='step'))
     more = (el('span', 'evidence', cls='tag ev') if n in evidence else None,
             [el('span', clean(t, 40), cls='tag') for t in cell['tags'][:12]], shared.links.get(n),
-            None if cell['view'].get('bbox') else el('span', _extent(cell), cls='refs'))
+            None if cell['view'].get('bbox') else el('span', _describe_extent(cell), cls='refs'))
     return el('li', head, el('p', cell['content'], dir='auto'), el('div', more, cls='more'),
               id=f'{shared.prefix}c{n}', data_c=n, data_k=shared.keys[n], tabindex=0,
               cls=f"note a{shared.palette[cell['author']]} {evidence.get(n, '')}")
@@ -86,15 +86,15 @@ def _note(cell: Cell, shared: _Shared, alone: bool = False) -> Html:
 def board_html(
     board: Board # a Board
 ) -> str:        # HTML
-    "A Board as a table, grouped by page."
+    "Write a Board as a table, grouped by page."
     cells = sorted(board.list_cells(), key=lambda c: (c['view']['page'], c['step'], c['id']))
     palette = author_colours(cells)
     if not cells: return str(el('p', 'An empty Board'))
     head = el('tr', [el('th', h) for h in ('page', 'note', 'author', 'step', 'what it says', 'tags', 'rests on')])
-    return str(el('table', el('thead', head), el('tbody', [_row(c, palette) for c in cells])))
+    return str(el('table', el('thead', head), el('tbody', [_write_row(c, palette) for c in cells])))
 
-def _row(c: Cell, palette: dict[str, int]) -> Html:
-    "A cell as a row of `board_html`"
+def _write_row(c: Cell, palette: dict[str, int]) -> Html:
+    "Write a cell as a row of `board_html`"
     colour = AUTHOR_COLOURS[palette[c['author']]]   # under white, so that it can be read in any theme
     number = el('b', f"#{c['id']}", style=f'background: {colour}; color: #fff; padding: 0 .35em; border-radius: 4px')
     values = (cell_page(c) or WHOLE_DOCUMENT, number, c['author'], c['step'], clean(c['content'], 400),
@@ -108,78 +108,91 @@ class _PageCaption(NamedTuple):
     name: str   # file and page in the file, or ''
     known: str = ''   # what the page is called elsewhere, such as 'page 3 (report.pdf, page 90)'; '' for its number
 
-def _figure(page: int, caption: _PageCaption, cells: list[Cell], shared: _Shared) -> Html:
-    "A page with the boxes of its notes"
+def _draw_figure(page: int, caption: _PageCaption, cells: list[Cell], shared: _Shared) -> Html:
+    "Draw a page with the boxes of its notes"
     larger = el('button', 'Enlarge', type='button', cls='enlarge', data_page=page, aria_label=f'Enlarge page {page}')
     return el('figure', page_svg(page, caption.size, cells, shared.palette, shared.evidence, shared.own), larger)
 
-def _page_row(page: int, caption: _PageCaption, cells: list[Cell], shared: _Shared) -> Html:
-    "A page, and its notes in the order in which they were written"
+def _write_page_row(page: int, caption: _PageCaption, cells: list[Cell], shared: _Shared) -> Html:
+    "Write a page, and its notes in the order in which they were written"
     order, tied = sorted(cells, key=lambda c: (c['step'], c['id'])), bool(cell_links(cells))
-    figure = _figure(page, caption, order, shared)
+    figure = _draw_figure(page, caption, order, shared)
     title = el('h3', f'Page {page}', el('small', caption.name, dir='auto'))
-    notes = el('ol', [_note(c, shared) for c in order]) if cells else None
+    notes = el('ol', [_write_note(c, shared) for c in order]) if cells else None
     arcs = el('svg', cls='arcs', aria_hidden='true') if tied else None
     beside = el('div', title, notes, arcs, cls='notes' + ' tied' * tied)
     return el('article', figure, beside, cls='row', id=f'{shared.prefix}p{page}')
 
-def _fold_row(first: int, last: int, rows: list[Html]) -> Html:
-    "Pages that nobody wrote about, behind one line"
+def _fold_rows(first: int, last: int, rows: list[Html]) -> Html:
+    "Fold pages that nobody wrote about behind one line"
     label = f'Page {first}' if first == last else f'Pages {first}–{last}'
     return el('details', el('summary', f'{label} · no notes'), rows, cls='quiet', data_o=f'p{first}')
 
-# %% ../../nbs/view/03_episode.ipynb #0685d07d
-def _pages_of(cells: list[Cell], captions: list[_PageCaption], shared: _Shared) -> list[Html]:
-    "All pages in order, each with its notes beside it"
+def _write_pages(cells: list[Cell], captions: list[_PageCaption], shared: _Shared) -> list[Html]:
+    "Write all pages in order, each with its notes beside it"
     by_page: dict[int, list[Cell]] = {p: [] for p in range(1, len(captions) + 1)}
     for c in cells: by_page.get(c['view']['page'], []).append(c)
     out = []
     for busy, group in groupby(by_page, key=lambda p: bool(by_page[p])):
         pages = list(group)
-        rows = [_page_row(p, captions[p - 1], by_page[p], shared) for p in pages]
-        out += rows if busy else [_fold_row(pages[0], pages[-1], rows)]
+        rows = [_write_page_row(p, captions[p - 1], by_page[p], shared) for p in pages]
+        out += rows if busy else [_fold_rows(pages[0], pages[-1], rows)]
     return out
 
 # %% ../../nbs/view/03_episode.ipynb #5244f7ea
-def _circle(cls: str, dash: str) -> Html:
+def _draw_circle(cls: str, dash: str) -> Html:
     return el('circle', cls=cls, cx=24, cy=24, r=20, pathLength=100, stroke_dasharray=dash)
 
-def _ring(
+def _draw_ring(
     confidence: float # 0-1
 ) -> Html:
-    "Confidence as a ring around its percentage."
+    "Draw confidence as a ring around its percentage."
     percent = round(100 * min(1, max(0, confidence)))
     number = el('text', f'{percent}%', x=24, y=28.5)
-    return el('svg', _circle('rest', '100 0'), _circle('part', f'{percent} 100'), number, cls='ring',
+    return el('svg', _draw_circle('rest', '100 0'), _draw_circle('part', f'{percent} 100'), number, cls='ring',
               viewBox='0 0 48 48', role='img', aria_label=f'Confidence {percent} percent')
 
 _STOPPED = dict(confidence='stopped: sure enough', agreement='stopped: the agents agree', max_steps='all steps used',
                 rules='the rule-based reader was sure', withheld='one answer, withheld',
                 **{'one call': 'one call was enough'})
 
-# %% ../../nbs/view/03_episode.ipynb #7298cfac
+# %% ../../nbs/view/03_episode.ipynb #e9150020
 EpisodeLike = Mapping[str, Any]   # an `Episode`, or a part of one, perhaps from a file
 
-def _team_facts(episode: EpisodeLike) -> list[str]:
-    "Clients, agents and steps"
+def question_of(
+    episode: EpisodeLike # with a question, or a trace that has one
+) -> str:
+    "Find the question of an episode, wherever it stands."
+    return episode.get('question') or (episode.get('trace') or {}).get('question') or 'An episode'
+
+def board_of(
+    episode: EpisodeLike # with a Board, or none
+) -> Board:
+    "Find the Board of an episode, live or read from JSON; an empty one if there is none."
+    board = episode.get('board')
+    return board if isinstance(board, Board) else Board.from_dict(board or {})
+
+# %% ../../nbs/view/03_episode.ipynb #7298cfac
+def _list_team_facts(episode: EpisodeLike) -> list[str]:
+    "List clients, agents and steps"
     agents, steps = (episode.get('trace') or {}).get('config', {}).get('agents', []), episode.get('steps')
     clients = dict.fromkeys(str(a['client']) for a in agents if a.get('client'))
     return [', '.join(clients), counted(len(agents), 'agent') if agents else '',
             counted(steps, 'step') if steps else '']
 
-def _end_text(episode: EpisodeLike) -> str:
-    "Why it ended; a person who wrote the answer has overruled the agents, whatever they agreed on"
+def _say_end(episode: EpisodeLike) -> str:
+    "Say why it ended; a person who wrote the answer has overruled the agents, whatever they agreed on"
     answer, stopped = answer_key(episode.get('answer') or ''), str(episode.get('stopped') or '')
     notes = [h for h in proposals_of(episode) if h.get('author') == USER]
     by_hand = any(answer_key(h.get('answer') or '') == answer for h in notes)
     return 'your note decides' if answer and by_hand else _STOPPED.get(stopped, stopped)
 
-def _facts(episode: EpisodeLike) -> list[Html]:
-    "What an episode cost, in words; what is unknown is left out"
+def _list_facts(episode: EpisodeLike) -> list[Html]:
+    "List what an episode cost, in words; what is unknown is left out"
     usage = episode.get('usage') or {}
     seconds = episode.get('seconds') or usage.get('seconds') or 0
-    parts = [*_team_facts(episode), usage_text(usage),
-             f'{seconds:.1f} s' if seconds >= .05 else '', _end_text(episode)]
+    parts = [*_list_team_facts(episode), usage_text(usage),
+             f'{seconds:.1f} s' if seconds >= .05 else '', _say_end(episode)]
     return [el('span', p) for p in parts if p]
 
 # %% ../../nbs/view/03_episode.ipynb #88774a4a
@@ -188,15 +201,15 @@ def window_around(
     h: int,   # height of the page in thousandths of its width
     least: tuple[int, int] = (900, 170) # width and height of the part, where the page has as much
 ) -> Box:     # x, y, width, height of the part to show
-    "A box with enough around it to see what it is."
+    "Widen a box until one sees what it is."
     x0, y0, x1, y1 = box[0] * 1000, box[1] * h, box[2] * 1000, box[3] * h
     w, t = min(1000, max(x1 - x0 + 120, least[0])), min(h, max(y1 - y0 + 60, least[1]))
     x, y = (x0 + x1 - w) / 2, (y0 + y1 - t) / 2
     return round(min(max(x, 0), 1000 - w)), round(min(max(y, 0), h - t)), round(w), round(t)
 
 # %% ../../nbs/view/03_episode.ipynb #3970a43d
-def _on_print(cells: list[Cell], evidence: list[dict[str, Any]]) -> tuple[list[Cell], dict[int, Box]]:
-    "Notes with the boxes of the evidence, and the models' own where they are others"
+def _move_to_print(cells: list[Cell], evidence: list[dict[str, Any]]) -> tuple[list[Cell], dict[int, Box]]:
+    "Put the boxes of evidence on notes; and the models' own where they are others"
     said = {e['cell']: e for e in evidence[::-1] if e.get('cell') and e.get('found') and is_box(e.get('bbox'))}
     meant = {c['id']: e for c in cells if (e := said.get(c['id'])) and e['page'] == c['view']['page']}
     out = [cast(Cell, {**c, 'view': {**c['view'], 'bbox': tuple(meant[c['id']]['bbox'])}}) if c['id'] in meant else c
@@ -204,18 +217,18 @@ def _on_print(cells: list[Cell], evidence: list[dict[str, Any]]) -> tuple[list[C
     return out, {n: own for n, e in meant.items() if (own := own_box(e))}
 
 # %% ../../nbs/view/03_episode.ipynb #10bbdc47
-def _first_box(evidence: list[dict[str, Any]], pages: int) -> Optional[dict[str, Any]]:
-    "The first evidence that has a box on one of the pages"
+def _find_box(evidence: list[dict[str, Any]], pages: int) -> Optional[dict[str, Any]]:
+    "Find the first evidence that has a box on one of the pages"
     boxed = (e for e in evidence if e.get('bbox') and max(e['bbox']) <= 1)
     return next((e for e in boxed if 0 < e['page'] <= pages), None)
 
-def _snippet(
+def _cut_out(
     evidence: list[dict[str, Any]], # of an episode
     sizes: list[Size],              # of each page
     colours: dict[int, int]         # id of a cell -> number of a colour
 ) -> Optional[Html]:
-    "The first place of the evidence that has a box, cut out of its page."
-    found = _first_box(evidence, len(sizes))
+    "Cut the first place of the evidence that has a box out of its page."
+    found = _find_box(evidence, len(sizes))
     if not found: return None
     n, page, (wide, high) = found.get('cell'), found['page'], sizes[found['page'] - 1]
     h = round(1000 * high / wide)
@@ -243,11 +256,11 @@ def _add_proposal(p: _Proposal, h: Mapping[str, Any], fallen: set[int]):
     if h.get('cell'): p['cells'].append(h['cell'])
     p['fallen'] &= h.get('cell') in fallen
 
-def _proposals(
+def _group_proposals(
     episode: EpisodeLike, # with hypotheses
     board: Board          # its Board
 ) -> list[_Proposal]:      # the surest first
-    "Different answers that were proposed."
+    "Group the answers that were proposed."
     fallen = {old for old, _ in board.corrections()}
     out: dict[str, _Proposal] = {}
     for h in proposals_of(episode):
@@ -257,14 +270,14 @@ def _proposals(
     return sorted(out.values(), key=lambda p: (p['fallen'], -(p['sure'] or 0), -len(p['authors'])))
 
 # %% ../../nbs/view/03_episode.ipynb #ec8f3f35
-def _bar(percent: int) -> Html:
+def _draw_bar(percent: int) -> Html:
     return el('svg', el('rect', width=percent, height=10), viewBox='0 0 100 10', preserveAspectRatio='none',
                cls='sure', aria_hidden='true')
 
-def _proposal(p: _Proposal, won: bool, prefix: str) -> Html:
-    "One proposed answer"
+def _write_proposal(p: _Proposal, won: bool, prefix: str) -> Html:
+    "Write one proposed answer"
     percent, votes = None if p['sure'] is None else round(100 * p['sure']), len(p['authors'])
-    bar = None if percent is None else _bar(percent)
+    bar = None if percent is None else _draw_bar(percent)
     links = [(el('a', f'#{c}', href=f'#{prefix}c{c}'), ' ') for c in p['cells'][:8]]
     names = ', '.join(clean(a, 40) for a in p['authors'][:6])
     words = (f'{percent}% sure, ' * (percent is not None) + counted(votes, 'vote') +
@@ -272,20 +285,19 @@ def _proposal(p: _Proposal, won: bool, prefix: str) -> Html:
     return el('li', el('b', clean(p['answer'], 120), dir='auto'), bar, words, ', corrected' * p['fallen'],
                ' ', links, cls='won' * won + ' fallen' * p['fallen'])
 
-# %% ../../nbs/view/03_episode.ipynb #2214596e
-def _candidates(
+def _write_candidates(
     episode: EpisodeLike, # with hypotheses
     prefix: str           # of ids
 ) -> Optional[Html]:
-    "Answers that were proposed, if it was more than once."
-    found = _proposals(episode, board_of(episode))
+    "Write the answers that were proposed, if it was more than once."
+    found = _group_proposals(episode, board_of(episode))
     if len(proposals_of(episode)) < 2: return None
-    items = [_proposal(p, same_answer(p['answer'], str(episode.get('answer'))), prefix) for p in found[:12]]
+    items = [_write_proposal(p, same_answer(p['answer'], str(episode.get('answer'))), prefix) for p in found[:12]]
     return el('ul', items, cls='others', aria_label='Proposed answers')
 
 # %% ../../nbs/view/03_episode.ipynb #3b37588b
-def _chips(episode: EpisodeLike, prefix: str, captions: Sequence[_PageCaption] = ()) -> list[Html]:
-    "Links to the page and the notes that the answer rests on"
+def _write_chips(episode: EpisodeLike, prefix: str, captions: Sequence[_PageCaption] = ()) -> list[Html]:
+    "Write links to the page and the notes that the answer rests on"
     page, cells = episode.get('page'), dict.fromkeys(e['cell'] for e in episode.get('evidence') or [] if e.get('cell'))
     names = {n: clean(c.known, 100) for n, c in enumerate(captions, 1) if c.known}
     goals = [(names.get(page, f'page {page}'), f'p{page}')] if page else []
@@ -294,34 +306,26 @@ def _chips(episode: EpisodeLike, prefix: str, captions: Sequence[_PageCaption] =
     unsaid = [el('span', 'no page says so', cls='chip unsaid')] if first.get('found') == '' else []
     return [*(el('a', text, href=f'#{prefix}{to}', cls='chip') for text, to in goals), *unsaid]
 
-# %% ../../nbs/view/03_episode.ipynb #55bfbc5e
-def _answer_part(episode: EpisodeLike) -> object:
-    "The answer and how sure the team is, or how far a running episode has come"
+def _write_answer(episode: EpisodeLike) -> object:
+    "Write the answer and how sure the team is, or how far a running episode has come"
     if episode.get('status'): return el('p', episode['status'], cls='text going', role='status', dir='auto')
     none, confidence = abstains(episode.get('answer')), episode.get('confidence')
     text = 'Not answerable from these pages' if none else episode['answer']
-    return None if none or confidence is None else _ring(confidence), el('p', text, cls='text', dir='auto')
+    return None if none or confidence is None else _draw_ring(confidence), el('p', text, cls='text', dir='auto')
 
-def _answer(
+def _write_head(
     episode: EpisodeLike,           # with a question and an answer
     prefix: str,                    # of ids
     snippet: Optional[Html] = None, # the place that it rests on
     captions: Sequence[_PageCaption] = () # of all pages
 ) -> Html:
-    "The head of an episode: question, answer, confidence, evidence, reason, cost."
+    "Write the head of an episode: question, answer, confidence, evidence, reason, cost."
     none, because = abstains(episode.get('answer')), str(episode.get('because') or '')
     words = (el('h2', question_of(episode), dir='auto'),
-             el('div', _answer_part(episode), _chips(episode, prefix, captions), cls='said' + ' none' * none),
+             el('div', _write_answer(episode), _write_chips(episode, prefix, captions), cls='said' + ' none' * none),
              el('p', because[:1].upper() + because[1:], cls='because', dir='auto') if because else None,
-             _candidates(episode, prefix), el('p', _facts(episode), cls='facts'))
+             _write_candidates(episode, prefix), el('p', _list_facts(episode), cls='facts'))
     return el('header', el('div', words, cls='words'), snippet, cls='answer')
-
-# %% ../../nbs/view/03_episode.ipynb #bdcd5658
-def question_of(
-    episode: EpisodeLike # with a question, or a trace that has one
-) -> str:
-    "The question of an episode, wherever it stands."
-    return episode.get('question') or (episode.get('trace') or {}).get('question') or 'An episode'
 
 # %% ../../nbs/view/03_episode.ipynb #12b6d3b3
 class Filter(NamedTuple):
@@ -330,79 +334,78 @@ class Filter(NamedTuple):
     text: str   # what it says
     notes: int  # how many it shows
 
-def _filter_names(cells: list[Cell]) -> dict[str, dict[str, str]]:
-    "Group -> text of a filter -> its name in the page; the most frequent tags only"
+def _name_filters(cells: list[Cell]) -> dict[str, dict[str, str]]:
+    "Name the filters: group -> text of a filter -> its name in the page; the most frequent tags only"
     authors = dict.fromkeys(c['author'] for c in cells)
     steps = sorted({c['step'] for c in cells})
     tags = Counter(t for c in cells for t in dict.fromkeys(c['tags'])).most_common(24)
     return dict(Agents={a: f'a{i}' for i, a in enumerate(authors)}, Steps={str(s): f's{s}' for s in steps},
                 Tags={t: f't{i}' for i, (t, _) in enumerate(tags)})
 
-def _keys_of(cell: Cell, names: dict[str, dict[str, str]]) -> list[str]:
-    "The filters that a note passes"
+def _list_keys(cell: Cell, names: dict[str, dict[str, str]]) -> list[str]:
+    "List the filters that a note passes"
     tags = [names['Tags'][t] for t in dict.fromkeys(cell['tags']) if t in names['Tags']]
     return [names['Agents'][cell['author']], names['Steps'][str(cell['step'])], *tags]
 
-def _groups(
+def _group_filters(
     cells: list[Cell] # all
 ) -> tuple[dict[str, list[Filter]], dict[int, str]]: # filters by group; id of a cell -> the filters that it passes
-    "What the notes can be filtered by."
-    names = _filter_names(cells)
-    keys = {c['id']: _keys_of(c, names) for c in cells}
+    "Group what the notes can be filtered by."
+    names = _name_filters(cells)
+    keys = {c['id']: _list_keys(c, names) for c in cells}
     counts = Counter(k for found in keys.values() for k in found)
     groups = {title: [Filter(key, text, counts[key]) for text, key in found.items()][:24]
               for title, found in names.items()}
     return groups, {n: ' '.join(found) for n, found in keys.items()}
 
 # %% ../../nbs/view/03_episode.ipynb #9b1c419f
-def _buttons(title: str, filters: list[Filter], colours: dict[str, str]) -> Html:
-    "One group of filters"
+def _write_buttons(title: str, filters: list[Filter], colours: dict[str, str]) -> Html:
+    "Write one group of filters"
     return el('div', el('span', title) if title != 'Agents' else None,
                [el('button', clean(text, 40), el('b', n), type='button', aria_pressed='false', data_f=key,
                     cls=f"key {colours.get(key, '')}") for key, text, n in filters],
                cls='keys', role='group', aria_label=title)
 
-def _replay(
+def _write_replay(
     cells: list[Cell],              # all
     palette: dict[str, int],        # author -> number of a colour
-    groups: dict[str, list[Filter]] # from `_groups`
+    groups: dict[str, list[Filter]] # from `_group_filters`
 ) -> Optional[Html]:
-    "The slider that replays the Board, and the filters."
+    "Write the slider that replays the Board, and the filters."
     if not cells: return None
     colours = {key: f'a{palette[who]}' for key, who, _ in groups['Agents']}
     slider = el('label', el('span', 'Replay'), el('button', '▶', type='button', aria_label='Play'),
                  el('input', type='range', min=0, max=len(cells), value=len(cells), aria_label='Notes shown'),
                  el('output', 'all notes'), cls='slider')
-    more = [_buttons(t, groups[t], {}) for t in ('Steps', 'Tags') if len(groups[t]) > 1]
+    more = [_write_buttons(t, groups[t], {}) for t in ('Steps', 'Tags') if len(groups[t]) > 1]
     clear = el('button', 'Show all', type='button', data_f='', cls='key', hidden=True)
-    return el('div', _buttons('Agents', groups['Agents'], colours), slider,
+    return el('div', _write_buttons('Agents', groups['Agents'], colours), slider,
                el('div', more, clear, el('span', cls='status', role='status'), cls='filters'), cls='replay')
 
 # %% ../../nbs/view/03_episode.ipynb #f76e7e7a
-def _cost_bar(read: int, wrote: int, largest: int) -> Html:
-    "Tokens in and out, as shares of the largest call"
+def _draw_cost(read: int, wrote: int, largest: int) -> Html:
+    "Draw tokens in and out, as shares of the largest call"
     share_in, share_out = round(100 * read / largest, 2), round(100 * wrote / largest, 2)
     parts = (el('rect', cls='in', width=share_in, height=10),
              el('rect', cls='out', x=share_in, width=share_out, height=10))
     return el('svg', parts, viewBox='0 0 100 10', preserveAspectRatio='none', cls='bar', aria_hidden='true')
 
-def _title_pair(title: str, text: str) -> tuple[Html, Html]:
-    "A text as it was, under its title"
+def _write_text(title: str, text: str) -> tuple[Html, Html]:
+    "Write a text as it was, under its title"
     return el('h4', title), el('pre', Html(html_text(clean(text, 40_000))), dir='auto', tabindex=0)
 
-def _call(call: dict[str, Any], largest: int) -> list[Html]:
-    "Cost of one call, and its texts"
+def _write_call(call: dict[str, Any], largest: int) -> list[Html]:
+    "Write the cost of one call, and its texts"
     usage = call.get('usage') or {}
     read, wrote = usage.get('prompt_tokens', 0), usage.get('completion_tokens', 0)
-    texts = _title_pair('Prompt', '\n\n'.join(call.get('prompt', []))), _title_pair('Reply', call.get('text', ''))
+    texts = _write_text('Prompt', '\n\n'.join(call.get('prompt', []))), _write_text('Reply', call.get('text', ''))
     tokens = f'{read:,} in, {wrote:,} out' if read or wrote else 'no model'
     cost = f"{tokens}, {usage.get('seconds', 0):.1f} s"
-    return [_cost_bar(read, wrote, largest), el('span', cost, cls='cost'),
+    return [_draw_cost(read, wrote, largest), el('span', cost, cls='cost'),
             el('details', el('summary', 'prompt and reply'), texts)]
 
-# %% ../../nbs/view/03_episode.ipynb #a2579128
-def _saw(event: dict[str, Any], prefix: str) -> Optional[Html]:
-    "The pages that an agent was shown, where there was a choice"
+def _write_shown(event: dict[str, Any], prefix: str) -> Optional[Html]:
+    "Write the pages that an agent was shown, where there was a choice"
     why = event.get('why')
     shown = [p for p in event.get('shown') or [] if isinstance(p, int)]
     if not why or not isinstance(why, dict) or not shown: return None
@@ -410,44 +413,33 @@ def _saw(event: dict[str, Any], prefix: str) -> Optional[Html]:
              for i, p in enumerate(shown[:12])]
     return el('span', ' · saw p. ', links, ' …' * (len(shown) > 12), cls='cost')
 
-# %% ../../nbs/view/03_episode.ipynb #af128530
-def _turn(event: dict[str, Any], palette: dict[str, int], prefix: str, largest: int) -> Html:
-    "One turn of an agent"
+def _write_turn(event: dict[str, Any], palette: dict[str, int], prefix: str, largest: int) -> Html:
+    "Write one turn of an agent"
     kind, cell = (event.get('applied') or event.get('action') or {}).get('action', ''), event.get('cell')
     came = (el('a', f'note {cell}', href=f'#{prefix}c{cell}') if cell else
             el('span', event.get('error') or 'no action', cls='error'))
     head = (el('span', f"step {event.get('step')}", cls='step'),
             el('span', clean(event.get('agent'), 40), cls='who'),
-            el('span', el('span', f'{kind.lower()} ', cls='cost'), came, _saw(event, prefix)))
-    return el('li', head, [_call(c, largest) for c in event.get('calls', [])],
+            el('span', el('span', f'{kind.lower()} ', cls='cost'), came, _write_shown(event, prefix)))
+    return el('li', head, [_write_call(c, largest) for c in event.get('calls', [])],
                cls=f"turn a{palette.get(event.get('agent', ''), 7)}")
 
-# %% ../../nbs/view/03_episode.ipynb #820dc8bc
-def _calls(episode: EpisodeLike, palette: dict[str, int], prefix: str) -> Optional[Html]:
-    "All calls of an episode, folded"
+def _write_calls(episode: EpisodeLike, palette: dict[str, int], prefix: str) -> Optional[Html]:
+    "Write all calls of an episode, folded"
     events = (episode.get('trace') or {}).get('events') or []
     costs = [(c.get('usage') or {}).get('total_tokens', 0) for e in events for c in e.get('calls', [])]
-    turns = [_turn(e, palette, prefix, max([1, *costs])) for e in events]
+    turns = [_write_turn(e, palette, prefix, max([1, *costs])) for e in events]
     label = f"{counted(len(costs), 'call')}, {f'{sum(costs):,} tokens' if sum(costs) else 'no model'}"
     return el('details', el('summary', label), el('ol', turns), cls='calls', data_o='calls') if turns else None
-
-# %% ../../nbs/view/03_episode.ipynb #4fe5e6b4
-def board_of(
-    episode: EpisodeLike # with a Board, or none
-) -> Board:
-    "The Board of an episode, live or read from JSON; an empty one if there is none."
-    board = episode.get('board')
-    return board if isinstance(board, Board) else Board.from_dict(board or {})
 
 # %% ../../nbs/view/03_episode.ipynb #8893e7a8
 _BLANK = _PageCaption((1000, 1414), '')   # stands for a page of which nothing is known
 
-def _with_blanks(captions: list[_PageCaption], cells: list[Cell]) -> list[_PageCaption]:
-    "Pages, and blank ones up to the last that a note is about"
+def _add_blanks(captions: list[_PageCaption], cells: list[Cell]) -> list[_PageCaption]:
+    "Add blank pages up to the last that a note is about"
     last = min(max([c['view']['page'] for c in cells], default=0), 1000)
     return captions + [_BLANK] * (last - len(captions))
 
-# %% ../../nbs/view/03_episode.ipynb #2c05b2f8
 class _Parts(NamedTuple):
     "What a section is put together from"
     answer: Html                  # its head
@@ -457,91 +449,90 @@ class _Parts(NamedTuple):
     shared: _Shared
     calls: Optional[Html]
 
-def _parts(
+def _make_parts(
     episode: EpisodeLike,         # to be shown
     prefix: str,                  # of ids
     captions: list[_PageCaption]  # of all pages
 ) -> _Parts:
-    "One question with everything that belongs to it"
+    "Make everything that belongs to one question"
     cells = board_of(episode).list_cells()
     palette, evidence = author_colours(cells), episode.get('evidence') or []
     rests = [e['cell'] for e in evidence if e.get('cell')]
     classes = {**dict.fromkeys(rests, 'evidence'), **dict.fromkeys(rests[:1], 'evidence main')}
-    captions, (groups, keys), (cells, own) = _with_blanks(captions, cells), _groups(cells), _on_print(cells, evidence)
-    shared = _Shared(own, palette, classes, prefix, _links_of(cells, prefix), keys)
-    snippet = _snippet(evidence, [c.size for c in captions], {c['id']: palette[c['author']] for c in cells})
-    head, replay = _answer(episode, prefix, snippet, captions), _replay(cells, palette, groups)
-    return _Parts(head, replay, cells, captions, shared, _calls(episode, palette, prefix))
+    captions, (groups, keys) = _add_blanks(captions, cells), _group_filters(cells)
+    cells, own = _move_to_print(cells, evidence)
+    shared = _Shared(own, palette, classes, prefix, _collect_links(cells, prefix), keys)
+    snippet = _cut_out(evidence, [c.size for c in captions], {c['id']: palette[c['author']] for c in cells})
+    head, replay = _write_head(episode, prefix, snippet, captions), _write_replay(cells, palette, groups)
+    return _Parts(head, replay, cells, captions, shared, _write_calls(episode, palette, prefix))
 
-# %% ../../nbs/view/03_episode.ipynb #772a25b4
-def _section(
+# %% ../../nbs/view/03_episode.ipynb #7c7aa7cf
+def _write_button(text: str, what: str, label: str) -> Html:
+    return el('button', text, type='button', data_zoom=what, aria_label=label)
+
+def _write_dialog() -> Html:
+    "Write the dialog in which a page is looked at closely."
+    bar = el('header', el('h3', 'Page'), _write_button('−', 'out', 'Smaller'), el('output', '100%'),
+             _write_button('+', 'in', 'Larger'), _write_button('Fit', 'fit', 'Fit the width'),
+             _write_button('Close', 'close', 'Close'))
+    return el('dialog', bar, el('div', cls='stage', tabindex=0), cls='zoom', aria_label='A page in full size')
+
+def _write_section(
     episode: EpisodeLike,         # to be shown
     i: int,                       # its number in the file, from 1
     captions: list[_PageCaption]  # of all pages
 ) -> Html:
-    "A section with a row for each page."
-    parts = _parts(episode, f'q{i}', captions)
-    pages = _pages_of(parts.cells, parts.captions, parts.shared)
-    return el('section', parts.answer, parts.replay, pages, parts.calls, _zoom(), cls='ep', id=f'q{i}')
-
-# %% ../../nbs/view/03_episode.ipynb #7c7aa7cf
-def _zoom_button(text: str, what: str, label: str) -> Html:
-    return el('button', text, type='button', data_zoom=what, aria_label=label)
-
-def _zoom() -> Html:
-    "The dialog in which a page is looked at closely."
-    bar = el('header', el('h3', 'Page'), _zoom_button('−', 'out', 'Smaller'), el('output', '100%'),
-             _zoom_button('+', 'in', 'Larger'), _zoom_button('Fit', 'fit', 'Fit the width'),
-             _zoom_button('Close', 'close', 'Close'))
-    return el('dialog', bar, el('div', cls='stage', tabindex=0), cls='zoom', aria_label='A page in full size')
+    "Write a section with a row for each page."
+    parts = _make_parts(episode, f'q{i}', captions)
+    pages = _write_pages(parts.cells, parts.captions, parts.shared)
+    return el('section', parts.answer, parts.replay, pages, parts.calls, _write_dialog(), cls='ep', id=f'q{i}')
 
 # %% ../../nbs/view/03_episode.ipynb #29e4c27f
 Known = tuple[Size, Optional[str], Optional[int]]   # of a page: its size, its file, its page in the file
 
-def _known_pages(episodes: Sequence[EpisodeLike]) -> list[Known]:
-    "What the first trace knows of the pages"
+def _read_traced_pages(episodes: Sequence[EpisodeLike]) -> list[Known]:
+    "Read what the first trace knows of the pages"
     pages = next((e['trace'].get('pages') for e in episodes if e.get('trace')), None) or []
     sizes = [p.get('size') or _BLANK.size for p in pages]
     return [((w, h), p.get('file'), p.get('file_page')) for p, (w, h) in zip(pages, sizes, strict=True)]
 
-def _base(file: object) -> str: return str(file).replace('\\', '/').rsplit('/', 1)[-1]
+def _strip_folder(file: object) -> str: return str(file).replace('\\', '/').rsplit('/', 1)[-1]
 
-def _known_of(pages: Sequence['Image']) -> list[Known]:
-    "What the pages themselves say; those of a document are not drawn for it"
+def _read_pages(pages: Sequence['Image']) -> list[Known]:
+    "Read what the pages themselves say; those of a document are not drawn for it"
     if isinstance(pages, Pages): return [(p.size, p.file, p.file_page) for p in pages.infos]
     return [(im.size, im.info.get('source'), im.info.get('page')) for im in pages]
 
-def _captions(episodes: Sequence[EpisodeLike], pages: Sequence['Image']) -> tuple[list[_PageCaption], str]:
-    "Size and caption of each page, and the names of all files"
-    known = _known_of(pages) or _known_pages(episodes)
-    names = [f'{_base(f)}, page {p}' if f and p else _base(f) if f else '' for _, f, p in known]
+def _caption_pages(episodes: Sequence[EpisodeLike], pages: Sequence['Image']) -> tuple[list[_PageCaption], str]:
+    "Caption each page with its size, and name all files"
+    known = _read_pages(pages) or _read_traced_pages(episodes)
+    names = [f'{_strip_folder(f)}, page {p}' if f and p else _strip_folder(f) if f else '' for _, f, p in known]
     called = page_names((f, p) for _, f, p in known)
     captions = [_PageCaption(size, name, call) for (size, _, _), name, call in zip(known, names, called, strict=True)]
-    return captions, ', '.join(dict.fromkeys(_base(f) for _, f, _ in known if f))
+    return captions, ', '.join(dict.fromkeys(_strip_folder(f) for _, f, _ in known if f))
 
-# %% ../../nbs/view/03_episode.ipynb #3afc02a5
 def episode_sections(
     episodes: Sequence[EpisodeLike], # about the same pages
     pages: Sequence['Image']         # or none
 ) -> list[Html]:
-    "A section for every question."
-    captions, _ = _captions(episodes, pages)
-    return [_section(e, i, captions) for i, e in enumerate(episodes, 1)]
+    "Write a section for every question."
+    captions, _ = _caption_pages(episodes, pages)
+    return [_write_section(e, i, captions) for i, e in enumerate(episodes, 1)]
 
 # %% ../../nbs/view/03_episode.ipynb #f6ad3dbf
-def _board_list(parts: _Parts) -> Optional[Html]:
-    "All notes in the order in which they were written; None where there is none"
+def _write_board(parts: _Parts) -> Optional[Html]:
+    "Write all notes in the order in which they were written; None where there is none"
     if not parts.cells: return None
     arcs = el('svg', cls='arcs', aria_hidden='true') if (tied := bool(cell_links(parts.cells))) else None
-    notes = [_note(c, parts.shared, alone=True) for c in parts.cells]
+    notes = [_write_note(c, parts.shared, alone=True) for c in parts.cells]
     return el('div', el('h3', 'Board ', el('small', counted(len(notes), 'note'))), el('ol', notes), arcs,
               cls='notes' + ' tied' * tied)
 
-def _templates(parts: _Parts) -> list[Html]:
-    "A figure for each page that has notes"
+def _write_templates(parts: _Parts) -> list[Html]:
+    "Write a figure for each page that has notes"
     by_page: dict[int, list[Cell]] = {}
     for c in parts.cells: by_page.setdefault(c['view']['page'], []).append(c)
-    figures = {p: _figure(p, parts.captions[p - 1], cells, parts.shared) for p, cells in by_page.items()
+    figures = {p: _draw_figure(p, parts.captions[p - 1], cells, parts.shared) for p, cells in by_page.items()
                if p <= len(parts.captions)}
     return [el('template', figure, data_figure=p, data_notes=len(by_page[p])) for p, figure in figures.items()]
 
@@ -550,24 +541,14 @@ def episode_desk(
     pages: Optional[Sequence['Image']] = None, # None: what the trace knows of them
     prefix: str = 'q1'                         # of ids
 ) -> str:                                      # a section
-    "An episode whose pages are shown elsewhere."
-    parts = _parts(episode, prefix, _captions([episode], [] if pages is None else pages)[0])
-    notes, figures = _board_list(parts), _templates(parts)
+    "Write an episode whose pages are shown elsewhere."
+    parts = _make_parts(episode, prefix, _caption_pages([episode], [] if pages is None else pages)[0])
+    notes, figures = _write_board(parts), _write_templates(parts)
     return str(el('section', parts.answer, parts.replay, notes, parts.calls, figures, cls='ep desk', id=prefix))
 
-# %% ../../nbs/view/03_episode.ipynb #556da745
-def episodes_html(
-    episodes: Sequence[EpisodeLike],       # about the same pages
-    pages: Optional[Sequence['Image']] = None, # None: blank sheets stand for them
-    title: Optional[str] = None,           # of the document; default: the names of its files
-    max_bytes: int = 7_000_000             # of all page images together
-) -> str:                                  # a whole HTML document
-    "Several questions about one document, as one self-contained page."
-    return episodes_page(episodes, [] if pages is None else pages, title, max_bytes)
-
 # %% ../../nbs/view/03_episode.ipynb #6fe39a5d
-def _pages_that_matter(episodes: Sequence[EpisodeLike]) -> list[int]:
-    "Pages of the evidence, then those with notes, then those that somebody was shown"
+def _rank_pages(episodes: Sequence[EpisodeLike]) -> list[int]:
+    "Rank pages: those of the evidence, then those with notes, then those that somebody was shown"
     rests = [e['page'] for episode in episodes for e in episode.get('evidence') or []]
     noted = [c['view']['page'] for episode in episodes for c in board_of(episode).list_cells()]
     events = [e for episode in episodes for e in (episode.get('trace') or {}).get('events') or []]
@@ -580,21 +561,20 @@ def episodes_page(
     max_bytes: int,                  # of all page images together
     live: bool = False               # take new sections from the page that frames this one
 ) -> str:                            # a whole HTML document
-    "The page behind `episodes_html`, and behind the widget."
+    "Write the page behind `episodes_html`, and behind the widget."
     pages = listed(pages)
-    title = clean(title or _captions(episodes, pages)[1] or 'An episode', 200)
+    title = clean(title or _caption_pages(episodes, pages)[1] or 'An episode', 200)
     links = [el('a', clean(question_of(e), 120), href=f'#q{i}') for i, e in enumerate(episodes, 1)]
     nav = el('nav', links, aria_label='Questions') if len(links) > 1 else None
     top = el('div', el('h1', 'CoSee', el('span', title, dir='auto')), nav, cls='top')
-    pictures = page_pictures(pages, max_bytes, _pages_that_matter(episodes))
+    pictures = page_pictures(pages, max_bytes, _rank_pages(episodes))
     told = el('p', el('span', pictures.told), cls='facts') if pictures.told else None
     body = el('body', top, el('main', told, episode_sections(episodes, pages)), pictures.html,
                el('script', Html(episode_script(live))))
-    return _document(title, body, live)
+    return _write_document(title, body, live)
 
-# %% ../../nbs/view/03_episode.ipynb #a22f20c3
-def _document(title: str, body: Html, live: bool = False) -> str:
-    "A whole HTML document around `body`"
+def _write_document(title: str, body: Html, live: bool = False) -> str:
+    "Write a whole HTML document around `body`"
     head = el('head', el('meta', charset='utf-8'),
                el('meta', http_equiv='Content-Security-Policy', content=episode_policy(live)),
                el('meta', name='viewport', content='width=device-width, initial-scale=1'),
@@ -602,15 +582,23 @@ def _document(title: str, body: Html, live: bool = False) -> str:
                el('title', f'{title} · CoSee'), el('style', Html(episode_style())))
     return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'
 
-# %% ../../nbs/view/03_episode.ipynb #ee623142
+# %% ../../nbs/view/03_episode.ipynb #2096358a
+def episodes_html(
+    episodes: Sequence[EpisodeLike],       # about the same pages
+    pages: Optional[Sequence['Image']] = None, # None: blank sheets stand for them
+    title: Optional[str] = None,           # of the document; default: the names of its files
+    max_bytes: int = 7_000_000             # of all page images together
+) -> str:                                  # a whole HTML document
+    "Write several questions about one document, as one self-contained page."
+    return episodes_page(episodes, [] if pages is None else pages, title, max_bytes)
+
 def episode_html(
     episode: EpisodeLike,                 # of a controller's run; 'question' is shown if it is there
     pages: Optional[Sequence['Image']] = None # None: blank sheets stand for them
 ) -> str:                                 # a whole HTML document
-    "One episode as a self-contained page."
+    "Write one episode as a self-contained page."
     return episodes_html([episode], pages)
 
-# %% ../../nbs/view/03_episode.ipynb #2096358a
 def write_html(
     path: Union[str, Path],                              # file to write; an existing one is replaced
     episodes: Union[EpisodeLike, Sequence[EpisodeLike]], # one, or several about the same pages
