@@ -399,7 +399,8 @@ class OcrClient(VLMClient):
         with skimming():
             doc, question = self._open_document(request)
             found, why, closed = _find_answer(doc, question)
-        if not found or found['confidence'] < BOUND:
+        is_sure = found is not None and found['confidence'] >= BOUND
+        if not is_sure and any('unfinished' in page for page in doc.pages):
             doc, question = self._open_document(request)
             found, why, closed = _find_answer(doc, question)
         return doc, question, found, why, closed
