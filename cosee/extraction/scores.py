@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Row', 'Golds', 'SCORE_HEAD', 'same_value', 'Mark', 'FieldScore', 'FieldScores', 'score_fields', 'read_lines']
+__all__ = ['Golds', 'SCORE_HEAD', 'same_value', 'Mark', 'FieldScore', 'FieldScores', 'score_fields', 'read_lines']
 
 # %% ../../nbs/extraction/09_scores.ipynb #8ca405a6
 import re
@@ -122,12 +122,12 @@ class FieldScore:
                     exact=self.mean('exact'), anls=self.mean('anls'))
 
 # %% ../../nbs/extraction/09_scores.ipynb #9df356f5
-Row = Mapping[str, Any]   # path of a column -> value
+_Row = Mapping[str, Any]   # path of a column -> value
 
 class _Gold(NamedTuple):
     "What is known of a document"
     values: Mapping[str, Any]             # path -> value
-    rows: Mapping[str, Mapping[int, Row]] # path of a table -> number of a row -> row
+    rows: Mapping[str, Mapping[int, _Row]] # path of a table -> number of a row -> row
     whole: bool = True                    # are these all of its rows?
 
 _MISSING = object()
@@ -139,7 +139,7 @@ def _get_value(tree: Any, path: str) -> Any:
         tree = tree[name]
     return tree
 
-def _get_rows(tree: Any, table: Table) -> Optional[list[Row]]:
+def _get_rows(tree: Any, table: Table) -> Optional[list[_Row]]:
     "The rows of a table in an object; None where it leaves the table out"
     found = _get_value(tree, table.path)
     if found is _MISSING: return None
@@ -206,11 +206,11 @@ def _find_result(file: str, found: Mapping[str, Any]) -> Any:
     return near[0] if len(near) == 1 else {}
 
 # %% ../../nbs/extraction/09_scores.ipynb #5697eb38
-def _count_agreeing(columns: Sequence[Field], said: Row, gold: Row) -> int:
+def _count_agreeing(columns: Sequence[Field], said: _Row, gold: _Row) -> int:
     "In how many cells two rows agree"
     return sum(same_value(c, said.get(c.path), gold[c.path]) for c in columns if gold.get(c.path) is not None)
 
-def _pair_rows(table: Table, said: Sequence[Row], gold: Mapping[int, Row], whole: bool = True
+def _pair_rows(table: Table, said: Sequence[_Row], gold: Mapping[int, _Row], whole: bool = True
               ) -> list[tuple[Any, Any]]:
     "Rows with their gold rows; None where there is no other"
     numbers, most = [*gold], len(said) + 1   # a cell that agrees counts more than all numbers
@@ -222,7 +222,7 @@ def _pair_rows(table: Table, said: Sequence[Row], gold: Mapping[int, Row], whole
             *((None, gold[n]) for n in missing)]
 
 # %% ../../nbs/extraction/09_scores.ipynb #8124a04f
-def _mark_rows(file: str, table: Table, said: Sequence[Row], gold: _Gold) -> Iterator[Mark]:
+def _mark_rows(file: str, table: Table, said: Sequence[_Row], gold: _Gold) -> Iterator[Mark]:
     "Marks of the cells of a table"
     for own, other in _pair_rows(table, said, gold.rows[table.path], gold.whole):
         if other is None and not gold.whole: continue
