@@ -650,6 +650,8 @@ class _Run:
                       usage=self.ledger.total.to_dict(), stopped=stopped,
                       steps=max((e['step'] for e in self.events), default=0))
         out['trace'] = self._write_trace(out)
+        if best and type(self.c).ranked is not CoSeeController.ranked:
+            out['trace']['decided'] = Decided(cell=best.get('cell'), confidence=out['confidence'])
         return out
 
     def _list_handles(self) -> Sequence[Any]:

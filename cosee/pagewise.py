@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional, cast
 from .agents import Action, Agent
-from .board import Board, View
+from .board import Board
 from .budgets import Answer, Task, outcome_of, reading_of, stochastic_rounding
 from .cascade import EvidenceChecker
 from .controller import CoSeeController, Hypothesis
@@ -24,7 +24,7 @@ from .utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line, same_ans
 
 # %% auto #0
 __all__ = ['LEAST', 'RANK_PROMPT', 'PAIR_PROMPT', 'preference', 'Candidate', 'Reading', 'one_page', 'word_settings', 'PageRanker',
-           'PageReader', 'PairChecker', 'PageByPageController', 'PageByPage']
+           'ask_page', 'PageReader', 'PairChecker', 'PageByPageController', 'PageByPage']
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb006
 LEAST = 1e-6   # probability of a word that is not among those that were told
@@ -35,12 +35,10 @@ def preference(
     second: str   # the other
 ) -> float:       # 0-1; .5 where the reply says neither
     "Read how probable the first of two words is, beside the second."
-    def is_word(token: str, word: str) -> bool: return token.strip(' \n."*:').casefold() == word.casefold()
-    for token in reply.logprobs[:1]:
-        found = [sum(math.exp(p) for t, p in token['top'].items() if is_word(t, w)) for w in (first, second)]
-        if sum(found): return max(LEAST, found[0]) / (max(LEAST, found[0]) + max(LEAST, found[1]))
-    said = (reply.text.split() or [''])[0]
-    return .5 + .5 * (is_word(said, first) - is_word(said, second))
+    top = reply.logprobs[0]['top'] if reply.logprobs else dict.fromkeys(reply.text.split()[:1], 0.)
+    said = [(token.strip(' \n."*:').casefold(), math.exp(p)) for token, p in top.items()]
+    a, b = (LEAST + sum(p for token, p in said if token == word.casefold()) for word in (first, second))
+    return a / (a + b)
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb009
 class Candidate(NamedTuple):
@@ -48,8 +46,7 @@ class Candidate(NamedTuple):
     answer: str
     page: int     # from 1
     quote: str    # the line of the page in which it stands
-    sure: float   # what the reader states, 0-1
-    cell: int     # of its note
+    sure: float   # 0-1: what the reader states, later what the checker makes of it
     reply: str    # as the model wrote it
 
 @dataclass
@@ -65,6 +62,11 @@ def one_page(
 ) -> InView:
     "Take one page under its number in the document."
     return InView([images[page_numbers(images).index(number)]], [number], document_of(images))
+
+def _note(kind: str, page: int, content: str, bbox: Any = None, **said: Any) -> Action:
+    "An action about a page, or a place on it"
+    view = dict(page=page, bbox=bbox) if bbox else dict(page=page)
+    return cast(Action, dict(action=kind, content=content, tags=[], view=view, **said))
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb00b
 RANK_PROMPT = 'Does this page hold the answer to the question? Reply with one word: yes or no.'
@@ -82,7 +84,7 @@ class PageRanker(Agent):
 
     def __init__(self, client: Any, reading: Reading, rank: bool = True):
         super().__init__('scanner', RANK_PROMPT, client if rank else None, gen_defaults=word_settings(client))
-        self.reading, self.rank, self.calls_per_turn = reading, rank, 2   # pages of several calls, each with its words
+        self.reading, self.calls_per_turn = reading, 2   # pages of several calls, each with its words
 
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
@@ -92,17 +94,27 @@ class PageRanker(Agent):
     def act(self, images: list[Any], question: str, board: Board,
             gen_kwargs: Optional[dict[str, Any]] = None) -> Action:
         "Note the likeliest page, with the order of the others."
-        likely = dict.fromkeys(page_numbers(images), 1.)
-        if self.rank:
-            for n in likely:
-                asked = self.request(one_page(images, n), question, board, gen_kwargs)
-                likely[n] = preference(usable(ask(self.qwen_client, asked)), 'yes', 'no')
-        self.reading.order = sorted(likely, key=lambda n: -likely[n])
-        told = ', '.join(f'page {n} ({likely[n]:.0%})' if self.rank else f'page {n}' for n in self.reading.order)
-        return Action(action='INSPECT', content=f'Read in this order: {told}', tags=[],
-                      view=cast(View, dict(page=self.reading.order[0])))
+        def rate(page: int) -> float:
+            asked = self.request(one_page(images, page), question, board, gen_kwargs)
+            return preference(usable(ask(self.qwen_client, asked)), 'yes', 'no')
+        pages = page_numbers(images)
+        likely = {n: rate(n) for n in pages} if self.qwen_client else {}
+        self.reading.order = sorted(pages, key=lambda n: -likely.get(n, 1.))
+        told = (f'page {n} ({likely[n]:.0%})' if likely else f'page {n}' for n in self.reading.order)
+        return _note('INSPECT', self.reading.order[0], f"Read in this order: {', '.join(told)}")
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb00d
+def ask_page(
+    images: Sequence[Any],          # pages that are shown
+    page: int,                      # one of them, from 1
+    question: str,                  # as it is asked
+    settings: dict[str, Any],       # of the call
+    turns: tuple[Turn, ...] = ()    # a reply, and what is asked about it
+) -> Request:
+    "Ask one page for the answer."
+    return page_request(one_page(images, page), question, None, DIRECT_PROMPT, task='answer', turns=turns,
+                        settings=settings)
+
 class PageReader(Agent):
     "Reads one page and answers, or says that it is not there."
     actions, gen_defaults = ('INSPECT', 'HYPOTHESIZE'), dict(max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)
@@ -114,30 +126,22 @@ class PageReader(Agent):
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
         "Make the request of the next page and the question, whatever stands on the Board."
-        return page_request(one_page(images, self.reading.order[0]), question, None, DIRECT_PROMPT, task='answer',
-                            settings=merged(self.gen_defaults, gen_kwargs))
+        return ask_page(images, self.reading.order[0], question, merged(self.gen_defaults, gen_kwargs))
 
-    def act(self, images: list[Any], question: str, board: Board,
-            gen_kwargs: Optional[dict[str, Any]] = None) -> Action:
-        "Answer from the next page, quoted from it, or note that it has none."
-        reply = usable(ask(self.qwen_client, self.request(images, question, board, gen_kwargs)))
-        number = self.reading.order.pop(0)
-        self.reads = [number]
-        said, here = reading_of(reply), cast(View, dict(page=number))
-        answer = said['answer']
-        if not answer or abstains(answer):
-            return Action(action='INSPECT', content=f'Page {number} does not answer it.', tags=[], view=here)
-        place = self.checker.find(answer, [number])
-        bbox = place.bbox if place else said.get('bbox') if said['page'] == number else None
-        if bbox: here = View(page=number, bbox=bbox)
-        elif self.prove and not self.checker.check(answer, number):
-            told = f'{one_line(answer, 80)!r} was read, but it is not printed on page {number}.'
-            return Action(action='INSPECT', content=told, tags=[], view=here)
+    def read(self, reply: Reply) -> Action:
+        "The answer of the next page, quoted from it, or a note that it has none."
+        page, said = self.reading.order.pop(0), reading_of(reply)
+        self.reads, answer = [page], said['answer']
+        if not answer or abstains(answer): return _note('INSPECT', page, f'Page {page} does not answer it.')
+        place = self.checker.find(answer, [page])
+        bbox = place.bbox if place else said.get('bbox') if said['page'] == page else None
+        if self.prove and not bbox and not self.checker.check(answer, page):
+            told = f'{one_line(answer, 80)!r} was read, but it is not printed on page {page}.'
+            return _note('INSPECT', page, told)
         quote = one_line(self._find_line(place) if place else answer, 200)
         sure = .5 if said['confidence'] is None else said['confidence']
-        self.reading.found.append(Candidate(answer, number, quote, sure, len(board) + 1, reply.text))
-        return Action(action='HYPOTHESIZE', content=quote, answer=answer, supporting_cells=[], confidence=sure,
-                      tags=[], view=here)
+        self.reading.found.append(Candidate(answer, page, quote, sure, reply.text))
+        return _note('HYPOTHESIZE', page, quote, bbox, answer=answer, confidence=sure, supporting_cells=[])
 
     def _find_line(self, place: Location) -> str:
         "Find the line of the page that holds a place; its text alone where it runs over several lines"
@@ -155,17 +159,16 @@ class PairChecker(Agent):
     "Prefers one of two answers, or none."
     actions = ('HYPOTHESIZE', 'REVISE')
 
-    def __init__(self, client: Any, reading: Reading, least: float = .5):
+    def __init__(self, client: Any, reading: Reading, least: float):
         super().__init__('cross_checker', CHECK_PROMPT, client, gen_defaults=word_settings(client))
         self.reading, self.least, self.calls_per_turn = reading, least, 3
 
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
         "Ask whether the last answer is right, with its page."
-        last = self.reading.found[-1]
-        return page_request(one_page(images, last.page), question, None, DIRECT_PROMPT, task='answer',
-                            turns=(Turn('assistant', last.reply), Turn('user', CHECK_PROMPT)),
-                            settings=merged(self.gen_defaults, gen_kwargs, dict(max_new_tokens=CHECK_TOKENS)))
+        last, settings = self.reading.found[-1], dict(max_new_tokens=CHECK_TOKENS)
+        return ask_page(images, last.page, question, merged(self.gen_defaults, gen_kwargs, settings),
+                        (Turn('assistant', last.reply), Turn('user', CHECK_PROMPT)))
 
     def _compare(self, new: Candidate, old: Candidate, question: str, gen: Optional[dict[str, Any]]) -> float:
         "Read how much the new of two candidates is preferred, 0-1: the mean of both orders"
@@ -178,50 +181,48 @@ class PairChecker(Agent):
     def act(self, images: list[Any], question: str, board: Board,
             gen_kwargs: Optional[dict[str, Any]] = None) -> Action:
         "Propose the better of the last answer and the best before it, or doubt it."
-        new, old = self.reading.found[-1], self.reading.best
+        new, old, cell = self.reading.found[-1], self.reading.best, len(board)   # the reader's note is the last one
         if old and not same_answer(old.answer, new.answer) and self._compare(new, old, question, gen_kwargs) < .5:
-            return Action(action='REVISE', target_cell_id=new.cell, answer=old.answer, confidence=old.sure, tags=[],
-                          view=cast(View, dict(page=old.page)),
-                          content=f'Page {old.page} answers it better: {old.quote}')
+            return _note('REVISE', old.page, f'Page {old.page} answers it better: {old.quote}', answer=old.answer,
+                         confidence=old.sure, target_cell_id=cell)
         reply = usable(ask(self.qwen_client, self.request(images, question, board, gen_kwargs)))
         logit = p_true_logit(reply.text, reply.logprobs)
         sure = new.sure if logit is None else self_check_confidence(new.sure, logit)
         self.reading.best = new._replace(sure=sure)
-        here = cast(View, dict(page=new.page))
         if sure >= self.least:
-            return Action(action='HYPOTHESIZE', answer=new.answer, content=new.quote, supporting_cells=[new.cell],
-                          confidence=sure, tags=[], view=here)
-        return Action(action='REVISE', target_cell_id=new.cell, answer=NOT_ANSWERABLE, confidence=1 - sure, tags=[],
-                      content=f'In doubt, {sure:.0%}: {new.quote}', view=here)
+            return _note('HYPOTHESIZE', new.page, new.quote, answer=new.answer, confidence=sure,
+                         supporting_cells=[cell])
+        return _note('REVISE', new.page, f'In doubt, {sure:.0%}: {new.quote}', answer=NOT_ANSWERABLE,
+                     confidence=1 - sure, target_cell_id=cell)
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb011
 class PageByPageController(CoSeeController):
-    "Leads a team through the pages, one a step, until an answer holds."
-    def __init__(self, agents: Sequence[Agent], *args: Any, check: bool = True, **kwargs: Any):
-        super().__init__(agents, *args, **kwargs)
-        self.check = check
-
+    "Leads scanner, reader and perhaps a checker through the pages, one a step, until an answer holds."
     def describe(self) -> dict[str, Any]:
         "Describe the controller's settings and team, JSON-ready."
-        scanner, reader, checker = cast(Any, self.agents)
-        own = dict(rank=scanner.rank, prove=reader.prove, check=self.check, least=checker.least)
-        return {**super().describe(), 'page_by_page': own}
+        _, reader, *checker = cast(Any, self.agents)
+        return {**super().describe(), 'prove': reader.prove, 'least': checker[0].least if checker else None}
 
     def groups(self, step: int, board: Board, hypotheses: Sequence[Hypothesis]) -> Iterator[list[Agent]]:
         "Group the agents of a step, one after the other; who has nothing to do has no turn."
-        scanner, reader, checker = self.agents
+        scanner, reader, *checker = self.agents
         reading: Reading = cast(Any, reader).reading
         if step == 1: yield [scanner]
         if not reading.order: return
         known = len(reading.found)
         yield [reader]
-        if self.check and len(reading.found) > known: yield [checker]
+        if checker and len(reading.found) > known: yield checker
 
     def stop_reason(self, step: int, hypotheses: Sequence[Hypothesis], board: Board) -> Optional[str]:
         "Say why it ends: an answer that holds, the last step, or no page left."
-        if not self.check and hypotheses: return 'first answer'
+        _, reader, *checker = self.agents
+        if hypotheses and not checker: return 'first answer'
         if found := super().stop_reason(step, hypotheses, board): return found
-        return None if cast(Any, self.agents[1]).reading.order else 'all pages read'
+        return None if cast(Any, reader).reading.order else 'all pages read'
+
+    def ranked(self, hypotheses: Sequence[Hypothesis], board: Board) -> list[Hypothesis]:
+        "Rank what the reader says last: whoever checked it knew how sure it was."
+        return sorted(super().ranked(hypotheses, board), key=lambda h: h.get('author') == 'detail_reader')
 
 class PageByPage(Policy):
     "A team that reads page by page, and ends at the first answer that holds."
@@ -237,13 +238,12 @@ class PageByPage(Policy):
         "Rank, read and check within the budget."
         task.look(self.focus, self.k).fit([(DIRECT, DIRECT_TOKENS)])
         client, reading = task.client, Reading()
-        checker = EvidenceChecker(task.images, getattr(client, 'words', None), question=task.question)
-        agents = [PageRanker(client, reading, self.rank), PageReader(client, reading, checker, self.prove),
-                  PairChecker(client, reading, self.least)]
-        controller = PageByPageController(
-            agents, stochastic_rounding(self.max_steps, task.seed), {**task.gen, 'seed': task.seed},
-            stop_confidence=2., page_selection=task.focus, snap=task.snap,   # two who agree end it, nobody alone
-            check=self.check)
+        proof = EvidenceChecker(task.images, getattr(client, 'words', None), question=task.question)
+        team = [PageRanker(client, reading, self.rank), PageReader(client, reading, proof, self.prove),
+                *([PairChecker(client, reading, self.least)] if self.check else [])]
+        controller = PageByPageController(team, stochastic_rounding(self.max_steps, task.seed),
+                                          {**task.gen, 'seed': task.seed}, page_selection=task.focus, snap=task.snap,
+                                          stop_confidence=2.)   # two who agree end it, nobody alone
         out = outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
         read = out['stopped'] in ('max_steps', 'all pages read')
         return out if out['answer'] or not read else {**out, 'answer': NOT_ANSWERABLE}
