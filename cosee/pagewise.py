@@ -82,7 +82,7 @@ class PageRanker(Agent):
     "Ranks pages without writing a text about them."
     actions = ('INSPECT',)
 
-    def __init__(self, client: Any, reading: Reading, rank: bool = True):
+    def __init__(self, client: Any, reading: Reading, rank: bool):
         super().__init__('scanner', RANK_PROMPT, client if rank else None, gen_defaults=word_settings(client))
         self.reading, self.calls_per_turn = reading, 2   # pages of several calls, each with its words
 
@@ -229,7 +229,7 @@ class PageByPage(Policy):
     max_steps: Count = 3     # most pages that are read
     focus: PageSelection = 'auto' # which pages are ranked
     k: Count = 4             # pages that are searched for
-    rank: bool = True        # does the model rank the pages, or the page index alone?
+    rank: bool = False       # does the model rank the pages, or the page index alone?
     prove: bool = True       # has an answer to be printed on its page?
     check: bool = True       # is it asked about, and held against others?
     least: Share = .2        # least confidence after the check
