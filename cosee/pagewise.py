@@ -229,7 +229,7 @@ class PageByPage(Policy):
     max_steps: Count = 3     # most pages that are read
     focus: PageSelection = 'auto' # which pages are ranked
     k: Count = 4             # pages that are searched for
-    rank: bool = False       # does the model rank the pages, or the page index alone?
+    rank: bool = False       # does the model rank them? Else they are read in the order of the document
     prove: bool = True       # has an answer to be printed on its page?
     check: bool = True       # is it asked about, and held against others?
     least: Share = .2        # least confidence after the check
