@@ -58,7 +58,8 @@ def by_rules(task, sample, said) -> dict:
 def asked(client, sample) -> dict:
     "One question: its answer, and what the model and the rule-based reader say of it"
     from cosee.budgets import Task
-    from cosee.policies import DIRECT, DIRECT_TOKENS, PLAIN_GEN
+    from cosee.agents import DIRECT_TOKENS, PLAIN_GEN
+    from cosee.budgets import DIRECT
     from cosee.utils.json_scan import read_answer
     from cosee.models.text_prompts import CHECK_PROMPT, p_true_logit
     from cosee.utils.text import abstains

@@ -46,7 +46,7 @@ def questions(args) -> list:
 def asked(client, question, answers, pages) -> dict:
     "One question: is the answer right, and what do its tokens tell?"
     from cosee.eval.metrics import anls
-    from cosee.policies import DIRECT
+    from cosee.budgets import DIRECT
     from cosee.models.client import page_request
     from cosee.utils.json_scan import read_answer
     from cosee.models.text_prompts import answer_signs

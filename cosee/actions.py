@@ -150,8 +150,10 @@ def _properties(model: type[BaseModel]) -> dict[str, dict[str, Any]]:
     return {k: {a: b for a, b in p.items() if a not in ('title', 'default', 'gap')} for k, p in props.items()}
 
 # %% ../nbs/02_agents.ipynb #3f644aad
-def _kind_schema(kind: ActionKind, num_pages: Optional[int], num_cells: Optional[int]) -> dict[str, Any]:
+def _kind_schema(kind: ActionKind, num_pages: Optional[int], num_cells: Optional[int],
+                 max_content: Optional[int]) -> dict[str, Any]:
     props, view = _properties(_ActionFields), _properties(_ViewFields)
+    if max_content: props['content']['maxLength'] = min(max_content, props['content']['maxLength'])
     if num_pages: view['page']['maximum'] = num_pages
     props['view'] = dict(type='object', properties=view, required=list(view), additionalProperties=False)
     if num_cells is not None:
@@ -172,16 +174,18 @@ def _kinds(names: Sequence[str]) -> tuple[ActionKind, ...]:
 def action_schema(
     actions: Sequence[str] = ACTIONS, # kinds that the role may use
     num_pages: Optional[int] = None,  # pages of the document
-    num_cells: Optional[int] = None   # cells on the Board; None: any number
+    num_cells: Optional[int] = None,  # cells on the Board; None: any number
+    max_content: Optional[int] = None # most letters of `content`, where there is room for few; None: 200
 ) -> dict[str, Any]:                  # JSON schema; `properties.action.enum` lists the kinds
     "Schema of one action without kinds that cannot be valid; raises ValueError for a kind that is unknown."
-    return json.loads(_schema_text(_kinds(actions), num_pages, num_cells))
+    return json.loads(_schema_text(_kinds(actions), num_pages, num_cells, max_content))
 
 @lru_cache(maxsize=1024)
-def _schema_text(actions: tuple[ActionKind, ...], num_pages: Optional[int], num_cells: Optional[int]) -> str:
+def _schema_text(actions: tuple[ActionKind, ...], num_pages: Optional[int], num_cells: Optional[int],
+                 max_content: Optional[int]) -> str:
     "The schema as JSON: made once, and nobody can change it"
     kinds: list[ActionKind] = [a for a in actions if num_cells != 0 or a not in ('LINK', 'REVISE')] or ['INSPECT']
-    schemas = [_kind_schema(a, num_pages, num_cells) for a in kinds]
+    schemas = [_kind_schema(a, num_pages, num_cells, max_content) for a in kinds]
     kind = {'action': {'type': 'string', 'enum': kinds}}
     one_of = dict(type='object', properties=kind, required=['action'], anyOf=schemas)
     return json.dumps(schemas[0] if len(schemas) == 1 else one_of)

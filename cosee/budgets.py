@@ -9,7 +9,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
-from .controller import MODEL_FAILED, Episode, Snap, call_record
+from .agents import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, reading_of
+from .controller import MODEL_FAILED, Episode, Guess, Snap, call_record
 from .focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from .models.backends import record
 from .models.client import (NoReply, Outcome, Rendered, Reply, Request, TaskType, as_client, merged,
@@ -18,11 +19,10 @@ from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord
 from .models.wrappers import ClientWrapper, known_client
 from .pages import Page, page_of, page_sizes, with_page
 from .utils.boxes import Box
-from .utils.json_scan import Reading, read_answer
 from .utils.text import abstains, check_question, one_line
 
 # %% auto #0
-__all__ = ['Prompt', 'SMALLEST_SIDE', 'LEAST_PAGE_TOKENS', 'Answer', 'Instruction', 'reading_of', 'Task', 'shrink_pages',
+__all__ = ['Prompt', 'DIRECT', 'NOT_ASKED', 'SMALLEST_SIDE', 'LEAST_PAGE_TOKENS', 'Answer', 'Instruction', 'Task', 'shrink_pages',
            'pages_shown', 'outcome_of', 'seed_of', 'rounding_threshold', 'stochastic_rounding', 'sample_id']
 
 # %% ../nbs/core/02_budgets.ipynb #b0d90006
@@ -65,12 +65,7 @@ class Instruction(NamedTuple):
 
 Prompt = Union[Instruction, str]   # an instruction, or the words of one that wants any reply
 
-def reading_of(
-    reply: Reply # to a question
-) -> Reading:    # its value, where the client gives one, or what its text says
-    "Read the answer in a reply, with page and confidence."
-    value = reply.value
-    return cast(Reading, value) if isinstance(value, dict) and 'answer' in value else read_answer(reply.text)
+DIRECT = Instruction('answer', DIRECT_PROMPT)   # one plain call, see `DIRECT_TOKENS`
 
 def _as_instruction(prompt: Prompt) -> Instruction:
     return Instruction('write', prompt) if isinstance(prompt, str) else prompt
@@ -94,6 +89,8 @@ class _AnswerFormClient(ClientWrapper):
         return super()._respond_many([self._add_form(r) for r in requests])
 
 # %% ../nbs/core/02_budgets.ipynb #1a6655e7
+NOT_ASKED = 'not asked'   # how `stopped` begins where the budget covered no call at all
+
 @dataclass
 class Task:
     "One question put to one client."
@@ -109,6 +106,7 @@ class Task:
     view: Optional[Viewing] = None                       # what it chose
     snap: Snap = 'auto'                                  # are boxes put on the words? as in `CoSeeController`
     whole: Any = None                                    # the client that shows all page text, where it was given less
+    asked_plainly: bool = False                          # was the plain call made?
 
     def __post_init__(self):
         form = self.meta.get('answer_form')
@@ -160,6 +158,10 @@ class Task:
         price = self.price(prompt, max_new_tokens)
         return max(0, self.ledger.left // price) if price else math.inf
 
+    def keep_answer(self):
+        "Keep back what one plain call costs, for an answer whatever becomes of the budget; `run` makes that call."
+        self.ledger.kept = 0 if self.ledger.max_tokens is None else self.price(DIRECT, DIRECT_TOKENS)
+
     def _call(self, prompt: Prompt, seeds: list[int], schema: Any, gen: dict[str, Any]) -> list[Reply]:
         "Ask for replies to one prompt, one for each seed"
         request = self.request(prompt).but(schema=schema)
@@ -177,17 +179,22 @@ class Task:
         agent: str = 'solo',  # under whose name it is booked
         step: int = 1,        # round
         schema: Any = None,   # of the reply
+        least: Optional[int] = None, # tokens of a reply that would do, where the budget covers no longer one
         **gen                 # generation settings
     ) -> list[Reply]:         # `n`, or as many as the budget covers
         "Ask the client, and book what it costs; raises `BudgetExceeded` where not one call is covered."
         gen, replies = merged(gen, self.gen), []
         new = gen.get('max_new_tokens', 64)
+        if least is not None and (over := self.price(prompt, new) - self.ledger.left) > 0:
+            new = int(max(min(new, least), new - over))
+            gen = {**gen, 'max_new_tokens': new}
         while len(replies) < n and (k := int(min(n - len(replies), self.affordable(prompt, new)))):
             seeds = [(self.seed + len(replies) + i + 1000 * (step - 1)) % 2 ** 31 for i in range(k)]
             with record() as calls:
                 try: replies += self._call(prompt, seeds, schema, gen)
                 finally: self._book(calls, agent, step)
         if not replies: self.ledger.require(self.price(prompt, new))
+        self.asked_plainly = self.asked_plainly or prompt == DIRECT
         if len(replies) == 1: usable(replies[0])
         return replies
 
@@ -259,6 +266,27 @@ class Task:
         if not self.snap: return evidence
         return ground(evidence, answer, self.images, getattr(self.client, 'words', None), self.snap is True)
 
+    def _fall_back(self, found: Answer) -> Answer:
+        "Make the plain call for a method that ended without an answer, unless one was made; say where none is covered"
+        if self.asked_plainly or 'guess' in found['trace']: return found
+        before = len(self.calls)
+        try:
+            self.fit([(DIRECT, DIRECT_TOKENS)])
+            reply = self.ask(DIRECT, agent='fallback', max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)[0]
+        except NoReply: return found
+        except BudgetExceeded as e:
+            return found if self.ledger.total.calls else {**found, 'stopped': f'{NOT_ASKED}: {e}'}
+        said, calls = self.outcome(**reading_of(reply)), self.calls[before:]
+        trace = {**found['trace'], 'ledger': said['trace']['ledger'], 'fallback': bool(said['answer'])}
+        if 'events' not in trace: trace['calls'] = self.calls
+        else:   # of a team, which is built again from its trace
+            trace['guess'] = Guess(agent='fallback', shown=said['shown'], board=False, calls=cast(Any, calls), error='',
+                                   answer=said['answer'], page=said['page'], confidence=said['confidence'])
+            trace.update({k: said[k] for k in ('answer', 'page', 'evidence')})
+        told = {k: said[k] for k in ('answer', 'page', 'confidence', 'evidence', 'usage')}
+        shown = list(dict.fromkeys([*found.get('shown', []), *said['shown']]))
+        return cast(Answer, {**found, **told, 'shown': shown, 'trace': trace})
+
     def run(self,
         solve: Callable[..., Answer], # takes the task and its own settings
         **settings                           # of the policy
@@ -268,6 +296,8 @@ class Task:
         try: found = solve(self, **settings)
         except BudgetExceeded as e: found = self.outcome('', stopped=f'budget: {e}')
         except NoReply as e: found = self.outcome('', stopped=f'{MODEL_FAILED}{e}')
+        finally: self.ledger.kept = 0
+        if not found['answer'] and not found['stopped'].startswith(MODEL_FAILED): found = self._fall_back(found)
         tokens = getattr(self.client, 'page_tokens', None)
         return {**found, 'page_tokens': tokens} if isinstance(tokens, int) else found
 
@@ -339,11 +369,14 @@ def outcome_of(
     trace = episode['trace']
     raised = [e['error'] for e in trace['events'] if e['error'] and not e['calls']]
     if raised and len(raised) == len(trace['events']): raise RuntimeError(f'no agent could act: {raised[0]}')
-    return Answer(answer=episode['answer'], confidence=episode['confidence'], page=episode['page'],
+    guess = trace.get('guess') if trace.get('fallback') else None
+    sure = guess['confidence'] if guess else episode['confidence']
+    return Answer(answer=episode['answer'], confidence=sure, page=episode['page'],
                          evidence=episode['evidence'], usage=episode['usage'], invalid=trace['invalid'],
                          plain=trace.get('plain', 0),
                          raised=len(raised), steps=episode['steps'], stopped=episode['stopped'],
-                         board=episode['board'].to_dict(), trace=trace, shown=pages_shown(trace['events']),
+                         board=episode['board'].to_dict(), trace=trace,
+                         shown=pages_shown([*trace['events'], *([trace['guess']] if 'guess' in trace else [])]),
                          **({'did': episode['did']} if 'did' in episode else {}))
 
 # %% ../nbs/core/02_budgets.ipynb #3a9cb7a6

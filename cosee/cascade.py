@@ -4,11 +4,13 @@
 
 # %% ../nbs/core/04_cascade.ipynb #ac740005
 from __future__ import annotations
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Optional, cast, get_args
-from .agents import ROLES, Action, Agent, Model, invalid_action, role_text, words_of
+from .agents import (DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, ROLES, Action, Agent, Model, invalid_action,
+                          reading_of, role_text, words_of)
 from .board import Board, View
-from .budgets import Answer, Task, pages_shown, reading_of
+from .budgets import DIRECT, Answer, Task, pages_shown
 from .controller import (MODEL_FAILED, CoSeeController, Episode, Event, Hypothesis, OnEvent, Snap, add_note,
                               proposals_of)
 from .focus import listed
@@ -20,7 +22,7 @@ from .models.text_client import MultimodalClient, TextClient
 from .models.usage import Ledger
 from .models.wrappers import ClientWrapper, known_client
 from .pages import page_numbers
-from .policies import DIRECT, DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Share, Team, make_method
+from .policies import Share, Team, make_method
 from .text.linearization import values_in
 from .text.grounding import Location, TextLocator, open_locator
 from .utils.boxes import Box
@@ -135,6 +137,11 @@ class _FirstReader(Agent):
         "The question alone."
         return page_request(images, question, None, self.role_prompt, task='answer',
                             settings=merged(GEN_DEFAULTS, self.gen_defaults, gen_kwargs))
+
+    def with_calls(self, most: int) -> Agent:
+        "Leave out the question about its answer."
+        if most == 1: self.self_check, self.calls_per_turn = False, 1
+        return self
 
     def read(self, reply: Reply) -> Action:
         "The answer as a proposal; INVALID if there is none."
@@ -280,14 +287,16 @@ class CascadeController(CoSeeController):
         "Run one episode, of one call where that is enough; raises what `CoSeeController.run` raises."
         tell = on_event or (lambda kind, event: None)
         images, ledger, heard = listed(images), Ledger() if ledger is None else ledger, _DelayedListener(tell)
-        def ask_team() -> Episode:
-            return CoSeeController.run(self, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
+        def ask_team(guess: bool = self.guess) -> Episode:
+            team = copy.copy(self)
+            team.guess = guess
+            return CoSeeController.run(team, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
         if earlier or not self.agents: return ask_team()
         reads = bool({'require_evidence', 'rules_first'} & {*self.accept})
         checker = EvidenceChecker(images, words_of(self.agents), reads, question)
         reader = _FirstReader(self.agents[-1].qwen_client, self.accept, checker)
         alone = CoSeeController([reader], 1, self.default_gen_kwargs, page_selection=self.page_selection,
-                                snap=cast(Snap, self.snap), because=self.because)
+                                snap=cast(Snap, self.snap), because=self.because, guess=False)
         first = alone.run(images, question, ledger=ledger, on_event=heard)
         failed = first['stopped'].startswith(MODEL_FAILED)
         reason = _find_doubt(first, self.accept, checker, self.min_confidence, reader.stated) if self.accept else ''
@@ -306,7 +315,7 @@ class CascadeController(CoSeeController):
             return out
         cascade['escalated'] = True
         tell('escalate', cascade)
-        episode = ask_team()
+        episode = ask_team(self.guess and not first['answer'])   # else the first answer is the guess
         if episode['answer'] or not first['answer']:
             return _finish(episode, cascade, ledger, before=_list_calls(first))
         return _finish(first, {**cascade, 'kept': True}, ledger)
@@ -375,6 +384,10 @@ class Cascade(Team):
 class BlindFirst(Team):
     "A team whose first answers nobody has heard."
     kind: ClassVar[type[CoSeeController]] = BlindFirstController
+
+    def acts_in_parallel(self) -> bool:
+        "All agents act at once in the first step."
+        return True
 
 # %% ../nbs/core/04_cascade.ipynb #ac74002c
 PolicyName = Literal['auto', 'team', 'direct', 'require_evidence', 'min_confidence', 'self_check', 'rules_first',

@@ -8,15 +8,15 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Optional, cast
 from pydantic import AfterValidator
-from .agents import Agent, ROLES
+from .agents import ANSWER_RULES, PLAIN_GEN, Agent, ROLES
 from .budgets import Answer, Instruction, Prompt, Task, stochastic_rounding
 from .controller import MODEL_FAILED
 from .document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
                             VLMLanguageModel)
-from .models.client import NoReply, Reply, TaskType, VLMClient
+from .models.client import LEAST_REPLY, NoReply, Reply, TaskType, VLMClient
 from .models.usage import BudgetExceeded
-from .policies import (ANSWER_LINES, ANSWER_RULES, Count, PLAIN_GEN, PageSelection, Policy, Roles, Whole,
-                            build_team, check_roles, vote)
+from .policies import (ANSWER_LINES, Count, PageSelection, Policy, Roles, Whole, build_team, check_roles,
+                            vote)
 from .utils.json_scan import Reading, read_answer, without_reasoning
 from .utils.text import answer_key, one_line
 
@@ -102,7 +102,7 @@ class Speaker(VLMLanguageModel):
     ) -> Reading: # of what the others hear
         "Ask for one message, and write it down with what stays unsaid."
         self.step = step
-        reply = self._ask(self.prompt())
+        reply = self._ask(self.prompt(), least=LEAST_REPLY)
         said, notes, reasoning = open_and_hidden(reply.text, self.thoughts)
         if reasoning: self.memory.debug(reasoning[:6000], tags=['private'])
         if notes: self.memory.statement(f'{self.name}, to itself: {one_line(notes, 300)}', tags=['private'])
@@ -132,11 +132,13 @@ def _speak_in_turn(speakers: list[Speaker], step: int, readings: dict[int, Readi
     for i, s in enumerate(speakers):
         said, news = s.speak(step), s.news()
         readings.pop(i, None)
-        if answer_key(said['answer']): readings[i] = said
+        if answer_key(said['answer']): readings[i], s.task.ledger.kept = said, 0   # an answer need not be kept back
         for other in speakers:
             if other is not s: other.hear(news)
 
 # %% ../nbs/core/05_chat.ipynb #b98b6248
+_MESSAGE = 'detail_reader: Page 1 has a table of sales. Its last row reads 3,400, so I agree. Answer: 3,400\n'
+
 def talk(
     task: Task,           # pays
     agents: list[Agent],  # who speak, in order
@@ -146,8 +148,9 @@ def talk(
 ) -> Answer:
     "Let everybody speak in every round, until the rounds or the budget end."
     speakers, stopped = [Speaker(task, a, max_new_tokens, thoughts) for a in agents], 'max_turns'
-    room, readings = 'x' * 200 * (len(agents) + thoughts), {}   # what a round may add to the past
-    task.fit([(s.prompt().longer(room), max_new_tokens) for s in speakers])
+    task.keep_answer()
+    room, readings = _MESSAGE * (len(agents) + thoughts), {}   # what a round may add to the past
+    task.fit([(s.prompt().longer(room), min(max_new_tokens, LEAST_REPLY)) for s in speakers])
     try:
         for step in range(1, max_turns + 1): _speak_in_turn(speakers, step, readings)
     except BudgetExceeded as e: stopped = f'budget: {e}'

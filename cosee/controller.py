@@ -4,16 +4,17 @@
 
 # %% ../nbs/03_controller.ipynb #fc765cc0
 from __future__ import annotations
-import copy, logging
+import copy, inspect, logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
-from .agents import (Action, ActionError, Agent, PageImage, fit_action, invalid_action, normalize_action,
-                          words_of)
+from .agents import (Action, ActionError, Agent, DIRECT_PROMPT, DIRECT_TOKENS, LAST_TURN, PLAIN_GEN, PageImage,
+                          board_view, fit_action, invalid_action, normalize_action, reading_of, words_of)
 from .board import USER, Board, Cell, Evidence, View, has_page, unit_bbox, whole_document
 from .utils.boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
-from .models.client import Reply, Request, VLMClient, as_client, most_tokens, request_texts, usable
+from .models.client import (GEN_DEFAULTS, Reply, Request, VLMClient, as_client, ask, merged, most_tokens,
+                                 page_request, request_texts, usable)
 from .models.backends import record
 from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord, usage_text
 from .pages import Page, page_names, page_sizes
@@ -21,7 +22,7 @@ from .utils.json_scan import read_confidence
 from .utils.text import abstains, answer_key, check_question, html_text, one_line
 
 # %% auto #0
-__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'Hypothesis', 'CallRecord', 'Event', 'TracePage',
+__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'Hypothesis', 'CallRecord', 'Event', 'TracePage', 'Guess',
            'Decided', 'Trace', 'CoSeeController', 'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses',
            'evidence_of', 'call_record', 'Episode', 'is_proposal', 'told_apart', 'proposals_of', 'replay', 'user_turn',
            'add_note']
@@ -58,6 +59,7 @@ class Event(TypedDict):
     applied: NotRequired[Optional[Action]] # the action as it was written
     cell: NotRequired[Optional[int]]       # id of its cell
     error_cell: NotRequired[int]           # id of the note about its error
+    shortened: NotRequired[bool]           # had the budget less room for its reply than its settings ask for?
 
 # %% ../nbs/03_controller.ipynb #d2bf9380
 class TracePage(TypedDict):
@@ -66,6 +68,17 @@ class TracePage(TypedDict):
     size: Optional[list[float]] # (width, height) in pixels, if known
     file: NotRequired[str]     # name of the file that it comes from
     file_page: NotRequired[int] # its page in that file
+
+class Guess(TypedDict):
+    "What one call said where nobody had proposed an answer; it is no note."
+    agent: str                 # whose model was asked
+    shown: list[int]           # pages that it was shown
+    board: bool                # was it told the Board, too?
+    calls: list[CallRecord]
+    answer: str                # '' where the reply was none
+    page: Optional[int]        # as it named one, from 1
+    confidence: Optional[float] # 0-1, where it stated one
+    error: str                 # why there is no reply; '' if there is one
 
 class Decided(TypedDict):
     "What a team with rules of its own chose."
@@ -91,6 +104,9 @@ class Trace(TypedDict):
     stopped: str               # why the episode ended
     steps: int
     decided: NotRequired[Decided] # where a team has rules of its own
+    guess: NotRequired[Guess]   # where nobody proposed an answer, and a last call could be made
+    fallback: NotRequired[bool] # is the answer that guess?
+    left_out: NotRequired[list[str]] # agents that the budget had no turn for
     proofs: NotRequired[dict[str, str]] # by which it decided: cell -> how its answer is proved
 
 # %% ../nbs/03_controller.ipynb #0cb2f5a4
@@ -122,7 +138,8 @@ class CoSeeController:
         because: bool = True,         # explain the answer from its cells?
         page_selection: FocusSpec = 'all', # which pages agents are shown: 'all' | 'auto' | 'top' | 'overview', see
                                       # `make_focus`
-        snap: Snap = 'auto'           # put the evidence's boxes on the words: where there is some, always, or never
+        snap: Snap = 'auto',          # put the evidence's boxes on the words: where there is some, always, or never
+        guess: bool = True            # ask for the best guess where nobody proposed an answer?
     ):
         names = [a.name for a in agents]
         if len(set(names)) < len(names): raise ValueError(f'agents must have different names: {names}')
@@ -132,7 +149,7 @@ class CoSeeController:
         if agreement < 1: raise ValueError(f'agreement must be at least 1, not {agreement}')
         self.agents, self.max_steps, self.default_gen_kwargs = list(agents), max_steps, default_gen_kwargs
         self.order, self.stop_confidence, self.agreement = order, stop_confidence, agreement
-        self.error_cells, self.because = error_cells, because
+        self.error_cells, self.because, self.guess = error_cells, because, guess
         make_focus(page_selection)
         self.page_selection, self.snap = page_selection, _check_snap(snap)
         self.decided: Optional[Decided] = None   # what rules of another controller chose, in an episode built again
@@ -204,6 +221,12 @@ class CoSeeController:
         best = self.ranked(hypotheses, board)
         return str(best[0].get('answer') or best[0].get('content') or fallback_answer) if best else fallback_answer
 
+    def should_guess(self,
+        stopped: str # why the episode ended
+    ) -> bool:
+        "Is the model asked for its best guess, where nobody has proposed an answer?"
+        return self.guess and not stopped.startswith(MODEL_FAILED)
+
     def groups(self,
         step: int,                       # that begins, from 1
         board: Board,                    # as it stands
@@ -219,7 +242,7 @@ class CoSeeController:
         choice = self.page_selection if isinstance(self.page_selection, (str, dict)) else repr(self.page_selection)
         return dict(agents=agents, max_steps=self.max_steps, order=self.order, stop_confidence=self.stop_confidence,
                     agreement=self.agreement, error_cells=self.error_cells, default_gen_kwargs=self.default_gen_kwargs,
-                    snap=self.snap, page_selection=choice)
+                    snap=self.snap, page_selection=choice, guess=self.guess)
 
     def run(self,
         images: Sequence[PageImage],      # pages in order: PIL images or paths
@@ -239,13 +262,16 @@ class CoSeeController:
         before = state._go_on(earlier)
         try:
             for step in range(1, self.max_steps + 1):
-                state._take_step(before + step, gen_of)
+                state._take_step(before + step, gen_of, step == self.max_steps)
                 state.tell('step', dict(step=before + step, cells=len(state.board), hypotheses=len(state.proposals)))
                 if self.should_stop(step, new := state._list_since(before), state.board):
                     stopped = self.stop_reason(step, new, state.board) or 'should_stop'
                     break
         except BudgetExceeded as e: stopped = f'budget: {e}'
         except _Hopeless as e: stopped = f'{MODEL_FAILED}{e}'
+        finally: state.ledger.kept = 0
+        if self.should_guess(stopped) and not self.decide_final_answer(state.proposals, state.board):
+            state.guess = state._ask_guess()
         episode = state._make_outcome(stopped)
         state.tell('end', episode)
         return episode
@@ -515,6 +541,41 @@ MODEL_FAILED = 'model: '   # how `stopped` begins where a model failed in a way 
 
 class _Hopeless(Exception): "Asking the model again is of no use."
 
+def _takes_fallback(controller: CoSeeController) -> bool:
+    "Does a controller's rule take an answer for where there is no hypothesis?"
+    parameters = inspect.signature(controller.decide_final_answer).parameters.values()
+    return any(p.name == 'fallback_answer' or p.kind is p.VAR_KEYWORD for p in parameters)
+
+class _Cost(NamedTuple):
+    "What a turn may cost, in tokens as the budget counts them; nothing where no model is asked"
+    prompt: int = 0
+    least: int = 0   # of a reply, with which something can be said
+    most: int = 0    # of a reply, as it was set
+    calls: int = 1   # of the model
+
+    def total(self, reply: int) -> int: return self.calls * (self.prompt + reply)
+
+class _Planned(NamedTuple):
+    "A turn that the budget covers"
+    agent: Agent
+    gen: Gen
+    shortened: bool = False
+
+def _shorten(agent: Agent, gen: Gen, cost: _Cost, reply: int) -> _Planned:
+    "Plan a turn with a reply of so many tokens, of which the note takes less before the answer does"
+    if reply >= cost.most: return _Planned(agent, gen)
+    short = copy.copy(agent)
+    short.max_content = 12 + reply - cost.least
+    return _Planned(short, merged(gen, dict(max_new_tokens=reply)), True)
+
+def _tell_last(agent: Agent) -> Agent:
+    "Tell an agent that may propose an answer that this turn is its last, in a copy of it; not one with words of its own"
+    is_told = getattr(type(agent), 'request', None) is Agent.request and 'HYPOTHESIZE' in agent.actions
+    if not is_told or agent.qwen_client is None: return agent
+    last = copy.copy(agent)
+    last.closing = LAST_TURN
+    return last
+
 class _Run:
     "State of one episode"
     def __init__(self, controller: CoSeeController, images: Sequence[Any], question: str,
@@ -523,6 +584,8 @@ class _Run:
         self.ledger, self._on_event = Ledger() if ledger is None else ledger, on_event
         self.sizes = page_sizes(self.images)
         self.board, self.proposals, self.events = Board(), list[Hypothesis](), list[Event]()
+        self.guess: Optional[Guess] = None   # what was asked for at the end
+        self.left_out = list[str]()          # agents that the budget had no turn for
         self.view = Viewing(self.images, question, make_focus('all'))
 
     def tell(self, kind: Literal['start', 'turn', 'step', 'end'], event: Mapping[str, Any]):
@@ -563,31 +626,103 @@ class _Run:
         note = f"No valid action: {event['error']}"
         event['error_cell'] = self.board.add_cell(whole_document(), note, ['error'], event['agent'], event['step'])
 
-    def _bound_tokens(self, agent: Agent, gen: Gen, images: list[PageImage]) -> int:
-        "What the agent's next turn may cost at most; 0 where its client cannot tell"
-        if agent.qwen_client is None: return 0
-        request = agent.request(images, self.question, self.board, gen)
-        return most_tokens(agent.qwen_client, request, self.ledger.count) * getattr(agent, 'calls_per_turn', 1)
+    def _bound_cost(self, agent: Agent, gen: Gen, images: list[PageImage]) -> _Cost:
+        "What an agent's next turn may cost"
+        client, request = getattr(agent, 'qwen_client', None), getattr(agent, 'request', None)
+        if client is None or request is None: return _Cost()
+        asked = request(images, self.question, self.board, gen)
+        bound, most = most_tokens(client, asked, self.ledger.count), merged(asked.settings).get('max_new_tokens', 64)
+        if not bound: return _Cost()
+        least = min(most, as_client(client).least_tokens(asked))
+        return _Cost(bound - most, least, most, getattr(agent, 'calls_per_turn', 1))
 
-    def _bound_cost(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> int:
-        "What the next turns of some agents may cost at most"
-        return sum(self._bound_tokens(a, g, images) for a, g in zip(agents, gens, strict=True))
+    def _bound_least(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> int:
+        "What the next turns of some agents may cost with the shortest replies"
+        costs = [self._bound_cost(a, g, images) for a, g in zip(agents, gens, strict=True)]
+        return sum(cost.total(cost.least) for cost in costs)
 
-    def _afford(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]):
-        "Raise `BudgetExceeded` if the next calls might break the budget"
-        if self.ledger.max_tokens is None: return
-        self.ledger.require(self._bound_cost(agents, gens, images))
+    def _fit_turns(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> list[_Planned]:
+        "Plan turns that the budget covers, with shorter replies and fewer calls where it asks for them; [] if it cannot"
+        for calls in range(max(getattr(a, 'calls_per_turn', 1) for a in agents), 0, -1):
+            crew = [a.with_calls(calls) if getattr(a, 'calls_per_turn', 1) > calls else a for a in agents]
+            costs = [self._bound_cost(a, g, images) for a, g in zip(crew, gens, strict=True)]
+            spare = self.ledger.left - sum(cost.total(cost.least) for cost in costs)
+            if spare < 0: continue
+            planned = list[_Planned]()
+            for i, (agent, gen, cost) in enumerate(zip(crew, gens, costs, strict=True)):
+                more = int(min(cost.most - cost.least, spare // ((len(crew) - i) * cost.calls)))
+                spare -= more * cost.calls
+                planned.append(_shorten(agent, gen, cost, cost.least + more))
+            return planned
+        return []
+
+    def _afford(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> list[_Planned]:
+        "Plan the next turns, of fewer agents where the budget asks for it; raises `BudgetExceeded` if it covers none"
+        if self.ledger.max_tokens is None: return list(map(_Planned, agents, gens))
+        self._keep_answer(images)
+        answering = [i for i, a in enumerate(agents) if 'HYPOTHESIZE' in getattr(a, 'actions', ())]
+        for some in dict.fromkeys((tuple(range(len(agents))), tuple(answering), tuple(answering[-1:]))):
+            planned = self._fit_turns([agents[i] for i in some], [gens[i] for i in some], images) if some else []
+            if not planned: continue
+            self.left_out += [a.name for i, a in enumerate(agents) if i not in some]
+            return planned
+        costs = [self._bound_cost(a, g, images) for a, g in zip(agents, gens, strict=True)]
+        self.ledger.require(sum(cost.total(cost.most) for cost in costs))
+        return []
 
     def _cover(self, agents: Sequence[Agent], gens: Sequence[Gen]) -> Optional[Callable[[list[Any]], bool]]:
         "Say of pages whether the budget covers the next turns with them; None without a budget"
         if self.ledger.max_tokens is None: return None
-        return lambda images: self._bound_cost(agents, gens, images) <= self.ledger.left
+        def covered(images: list[Any]) -> bool:
+            self._keep_answer(images)
+            return self._bound_least(agents, gens, images) <= self.ledger.left
+        return covered
 
     def _fits(self, gen_of: Callable[[Agent], Gen]) -> bool:
         "Does the budget cover a step in which everybody is shown all pages?"
         if self.ledger.max_tokens is None: return False
-        agents = self.c.agents
-        return self._bound_cost(agents, list(map(gen_of, agents)), blank_pages(self.images)) <= self.ledger.left
+        agents, pages = self.c.agents, blank_pages(self.images)
+        self._keep_answer(pages)
+        return self._bound_least(agents, list(map(gen_of, agents)), pages) <= self.ledger.left
+
+    def _find_guesser(self) -> Optional[Agent]:
+        "The last agent with a model"
+        return next((a for a in reversed(self.c.agents) if getattr(a, 'qwen_client', None) is not None), None)
+
+    def _make_guess_request(self, guesser: Agent, images: Sequence[Any], board: Board) -> Request:
+        "Ask the question alone, of pages and perhaps the Board"
+        told = board_view(board, getattr(guesser, 'board_kwargs', {}))
+        seed = {k: v for k, v in (self.c.default_gen_kwargs or {}).items() if k == 'seed'}
+        return page_request(images, self.question, told.text, DIRECT_PROMPT, task='answer', notes=told.cells,
+                            settings=merged(GEN_DEFAULTS, PLAIN_GEN, dict(max_new_tokens=DIRECT_TOKENS), seed))
+
+    def _keep_answer(self, images: Sequence[Any]):
+        "Keep back what the last guess costs about these pages, until a proposal stands"
+        self.ledger.kept, guesser = 0, self._find_guesser()
+        if not self.c.guess or self.proposals or guesser is None: return
+        asked = self._make_guess_request(guesser, images, Board())
+        self.ledger.kept = most_tokens(guesser.qwen_client, asked, self.ledger.count)
+
+    def _ask_guess(self) -> Optional[Guess]:
+        "Ask for the best guess from pages and Board, or from the pages alone; None where nobody can be asked"
+        guesser, ledger = self._find_guesser(), self.ledger
+        if guesser is None or not _takes_fallback(self.c): return None
+        def price(images: Sequence[Any], board: Board) -> int:
+            return most_tokens(guesser.qwen_client, self._make_guess_request(guesser, images, board), ledger.count)
+        images = self.view.look(self.board, lambda images: price(images, Board()) <= ledger.left)
+        board = self.board if price(images, self.board) <= ledger.left else Board()
+        if price(images, board) > ledger.left: return None
+        guess = Guess(agent=guesser.name, shown=self.view.told()[0], board=bool(len(board)), calls=[], answer='',
+                      page=None, confidence=None, error='')
+        with record() as calls:
+            try: said = reading_of(usable(ask(guesser.qwen_client, self._make_guess_request(guesser, images, board))))
+            except Exception as e: guess['error'] = _describe_error(e)
+            else: guess.update(answer=said['answer'], page=said['page'], confidence=said['confidence'])
+        step = max((e['step'] for e in self.events), default=1)
+        for call in calls: ledger.add(call['reply'].usage, agent=guesser.name, step=step)
+        guess['calls'] = list(map(call_record, calls))
+        if answer_key(guess['answer']) in _list_rejected(self.proposals, self.board): guess['answer'] = ''
+        return guess
 
     def _find_extractor(self) -> Any:
         "The text extractor of the first client that has one, or None"
@@ -611,17 +746,22 @@ class _Run:
         if not step: return self.proposals
         return [h for h in standing(self.proposals, self.board) if h.get('step', 0) > step]
 
-    def _take_step(self, step: int, gen_of: Callable[[Agent], Gen]):
+    def _take_step(self, step: int, gen_of: Callable[[Agent], Gen], last: bool = False):
         "All turns of one step"
-        for agents in self.c.groups(step, self.board, self.proposals):
+        groups = self.c.groups(step, self.board, self.proposals)
+        closing = groups[-1] if last and isinstance(groups, list) and groups else None   # others end when they end
+        for group in groups:
+            agents = list(map(_tell_last, group)) if group is closing else group
             gens = [gen_of(a) for a in agents]
             images = self.view.look(self.board, self._cover(agents, gens))
-            self._afford(agents, gens, images)
+            planned = self._afford(agents, gens, images)
+            agents, gens = [p.agent for p in planned], [p.gen for p in planned]
             shown, why = self.view.told()
             for a in agents: self.tell('start', dict(step=step, agent=a.name, shown=shown, why=why))
             turns = _take_turns(agents, images, self.question, self.board, gens, step)
-            for agent, turn in zip(agents, turns, strict=True):
-                turn.event['shown'], turn.event['why'] = getattr(agent, 'reads', shown), why
+            for plan, turn in zip(planned, turns, strict=True):
+                turn.event['shown'], turn.event['why'] = getattr(plan.agent, 'reads', shown), why
+                if plan.shortened: turn.event['shortened'] = True
                 self._apply(turn)
                 for page in _list_named_pages(turn.event['action']): self.view.ask(page)
             failed = next((t.event['error'] for t in turns if t.final), '')
@@ -638,18 +778,38 @@ class _Run:
         from cosee.text.grounding import ground
         return ground(evidence, answer, self.images, self._find_extractor(), self.c.snap is True)
 
+    def _list_guessed_evidence(self) -> list[Evidence]:
+        "Where the guess says that it stands"
+        page = self.guess and self.guess['page']
+        if not page or not 0 < page <= len(self.sizes) or abstains(self.guess['answer']): return []
+        return [_make_evidence({'page': page}, self.guess['answer'], None)]
+
+    def _state_confidence(self, best: Optional[Hypothesis], fallback: bool) -> float:
+        "How sure the best proposal is, or the guess; 0.5 for a guess that does not say"
+        if best: return best.get('confidence', 0.)
+        sure = self.guess['confidence'] if fallback and self.guess else 0.
+        return .5 if sure is None else sure
+
     def _make_outcome(self, stopped: str) -> Episode:
         "Decide, and put the episode together"
-        answer = self.c.decide_final_answer(self.proposals, self.board)
+        guess = self.guess and self.guess['answer']
+        told = dict(fallback_answer=guess) if guess and _takes_fallback(self.c) else {}
+        answer = self.c.decide_final_answer(self.proposals, self.board, **told)
         best = self._choose_best(answer)
-        evidence = self._ground_evidence(evidence_of(best, self.board), answer) if best else []
-        out = Episode(answer=answer, confidence=best.get('confidence', 0.) if best else 0.,
+        fallback = bool(guess) and not best and answer == guess
+        evidence = self._list_guessed_evidence() if fallback else evidence_of(best, self.board) if best else []
+        evidence = self._ground_evidence(evidence, answer)
+        out = Episode(answer=answer, confidence=self._state_confidence(best, fallback),
                       page=evidence[0]['page'] if evidence else None, evidence=evidence,
                       because=_explain_answer(evidence, self._name_pages()) if self.c.because else '',
                       board=self.board, **told_apart(self.proposals),
                       usage=self.ledger.total.to_dict(), stopped=stopped,
                       steps=max((e['step'] for e in self.events), default=0))
         out['trace'] = self._write_trace(out)
+        trace = out['trace']
+        if self.guess: trace['guess'] = self.guess
+        if fallback: trace['fallback'] = True
+        if self.left_out: trace['left_out'] = self.left_out
         if best and type(self.c).ranked is not CoSeeController.ranked:
             out['trace']['decided'] = Decided(cell=best.get('cell'), confidence=out['confidence'])
         return out
@@ -699,6 +859,7 @@ def _restore_state(trace: Trace) -> _Run:
     "The state at the end of a trace"
     state = _Run(_make_decider(trace), [_Size(p['size']) for p in trace['pages']], trace['question'])
     for event in trace['events']: state._apply(_repeat_turn(event))
+    state.guess = trace.get('guess')
     return state
 
 # %% ../nbs/03_controller.ipynb #e239476e
@@ -737,4 +898,7 @@ def add_note(
     out, events = state._make_outcome(trace['stopped']), [*trace['events'], state.events[-1]]
     kept = trace if out['answer'] == trace['answer'] else out   # the evidence of a trace was put on page text
     told = {k: kept[k] for k in ('answer', 'page', 'evidence', 'because')} | {'confidence': out['confidence']}
-    return Episode({**out, **told, 'trace': {**trace, **told, 'events': events}, 'usage': trace['ledger']['total']})
+    fallback = {'fallback': True} if out['trace'].get('fallback') else {}
+    before = {k: v for k, v in trace.items() if k != 'fallback'}
+    return Episode({**out, **told, 'trace': {**before, **told, **fallback, 'events': events},
+                    'usage': trace['ledger']['total']})

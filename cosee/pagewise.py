@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional, cast
-from .agents import Action, Agent
+from .agents import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Action, Agent, reading_of
 from .board import Board
-from .budgets import Answer, Task, outcome_of, reading_of, stochastic_rounding
+from .budgets import DIRECT, Answer, Task, outcome_of, stochastic_rounding
 from .cascade import EvidenceChecker
 from .controller import CoSeeController, Hypothesis
 from .focus import InView
@@ -18,7 +18,7 @@ from .models.client import Reply, Request, Turn, ask, merged, page_request, usab
 from .models.text_prompts import ALTERNATIVES, CHECK_PROMPT, CHECK_TOKENS, p_true_logit, self_check_confidence
 from .models.wrappers import known_client
 from .pages import document_of, page_numbers
-from .policies import DIRECT, DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Count, PageSelection, Policy, Share
+from .policies import NEVER, Count, PageSelection, Policy, Share
 from .text.grounding import Location
 from .utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line, same_answer
 
@@ -196,6 +196,8 @@ class PairChecker(Agent):
                      confidence=1 - sure, target_cell_id=cell)
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb011
+_READ = 'max_steps', 'all pages read'   # how it ends where the pages were read
+
 class PageByPageController(CoSeeController):
     "Leads scanner, reader and perhaps a checker through the pages, one a step, until an answer holds."
     def describe(self) -> dict[str, Any]:
@@ -220,6 +222,10 @@ class PageByPageController(CoSeeController):
         if found := super().stop_reason(step, hypotheses, board): return found
         return None if cast(Any, reader).reading.order else 'all pages read'
 
+    def should_guess(self, stopped: str) -> bool:
+        "Ask for a guess where pages are left: who has read all and found nothing says that it is not there."
+        return super().should_guess(stopped) and stopped not in _READ
+
     def ranked(self, hypotheses: Sequence[Hypothesis], board: Board) -> list[Hypothesis]:
         "Rank what the reader says last: whoever checked it knew how sure it was."
         return sorted(super().ranked(hypotheses, board), key=lambda h: h.get('author') == 'detail_reader')
@@ -243,7 +249,7 @@ class PageByPage(Policy):
                 *([PairChecker(client, reading, self.least)] if self.check else [])]
         controller = PageByPageController(team, stochastic_rounding(self.max_steps, task.seed),
                                           {**task.gen, 'seed': task.seed}, page_selection=task.focus, snap=task.snap,
-                                          stop_confidence=2.)   # two who agree end it, nobody alone
+                                          stop_confidence=NEVER)   # two who agree end it, nobody alone
         out = outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
-        read = out['stopped'] in ('max_steps', 'all pages read')
+        read = out['stopped'] in _READ
         return out if out['answer'] or not read else {**out, 'answer': NOT_ANSWERABLE}

@@ -39,7 +39,7 @@ def test_no_client_reads_the_wording_of_a_prompt(who, tmp_path):
     run = subprocess.run([sys.executable, script, tmp_path, who], capture_output=True, text=True, timeout=300)
     assert not run.returncode, run.stderr[-2000:]
     *rows, changed = map(json.loads, filter(lambda line: line[:1] in "{[", run.stdout.splitlines()))
-    assert len(changed) >= 15 and "cosee.policies.DIRECT_PROMPT" in changed
+    assert len(changed) >= 15 and "cosee.agents.DIRECT_PROMPT" in changed
     before = [row for row in calls.recorded() if row["who"] == who]
     for row, old in zip(rows, before, strict=True):
         assert row == {**old, "sent": structure(old["sent"])}, row["call"]

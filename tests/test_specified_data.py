@@ -15,7 +15,7 @@ from cosee.datasets.records import DataError
 from cosee.datasets.registry import load
 from cosee.policies import METHODS, make_method, method_settings, register_method
 from cosee.budgets import Task
-from cosee.policies import DIRECT
+from cosee.budgets import DIRECT
 from cosee.experiments import run_experiment
 from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient

@@ -316,7 +316,7 @@ def trial_page() -> Image:
 # %% ../../nbs/cli/11_models.ipynb #3e6761b9
 def _try_question(client: VLMClient, page: Image, question: str, expected: str) -> dict[str, Any]:
     "What came of one question"
-    from cosee.budgets import reading_of
+    from cosee.agents import reading_of
     from cosee.models.client import page_request
     from cosee.models.wrappers import validation_error
     prompt = 'Answer from the page. Reply with JSON that has the single field "answer".'

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Optional, TypedDict, cast
 from ..board import Board
 from ..controller import MODEL_FAILED, CallRecord, call_record
-from ..budgets import Instruction, reading_of
-from ..policies import DIRECT, PLAIN_GEN
+from ..agents import PLAIN_GEN, reading_of
+from ..budgets import DIRECT, Instruction
 from .lookup import (Entry, form_prompt, look_up_fields, look_up_rows, read_reply, reply_schema,
                                      short_name)
 from .schema import (Field, Form, Order, Source, Table, assemble, date_order, field_question,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Picture', 'Schema', 'Params', 'TaskType', 'Block', 'THUMBNAIL_PIXELS', 'FinishReason', 'GEN_DEFAULTS', 'Outcome', 'PageInput', 'Turn', 'Request', 'page_inputs', 'page_request', 'TextBlock', 'ImageBlock', 'Message', 'content_blocks', 'checked_blocks', 'message_blocks', 'prompt_text', 'request_texts', 'request_messages', 'build_messages', 'shows_pages', 'TokenLogprob', 'Reply', 'NoReply', 'usable', 'merged', 'attempt', 'Rendered', 'VLMClient', 'estimate_usage', 'prompt_request', 'ask', 'ask_many', 'accepted', 'is_client', 'GenerateClient', 'as_client', 'thought_tokens', 'most_tokens']
+__all__ = ['Picture', 'Schema', 'Params', 'TaskType', 'Block', 'THUMBNAIL_PIXELS', 'FinishReason', 'GEN_DEFAULTS', 'Outcome', 'LEAST_REPLY', 'PageInput', 'Turn', 'Request', 'page_inputs', 'page_request', 'TextBlock', 'ImageBlock', 'Message', 'content_blocks', 'checked_blocks', 'message_blocks', 'prompt_text', 'request_texts', 'request_messages', 'build_messages', 'shows_pages', 'TokenLogprob', 'Reply', 'NoReply', 'usable', 'merged', 'attempt', 'Rendered', 'VLMClient', 'estimate_usage', 'prompt_request', 'ask', 'ask_many', 'accepted', 'is_client', 'GenerateClient', 'as_client', 'thought_tokens', 'most_tokens']
 
 # %% ../../nbs/00_model.ipynb #2c1a31f5
 import math, time
@@ -264,11 +264,14 @@ class Rendered(NamedTuple):
     schema: Optional[Schema]
     settings: Params
 
+LEAST_REPLY = 120   # tokens of a reply that nothing keeps short: an action takes some 60 to 100
+
 class VLMClient:
     "Base of every model: subclasses implement `send`, and `send_many` where computing together pays."
     name = 'vlm'         # for reports
     constrains = False   # is a schema honoured by construction?
     uses_model = True    # False: nothing is spent, whatever is asked
+    calibrated = False   # is its confidence a probability that somebody measured?
 
     def build_messages(self,
         images: Iterable[Picture],         # pages in reading order
@@ -375,6 +378,12 @@ class VLMClient:
         else: asked = page_request(images or (), cast(str, question or ''), board_text, role_prompt)
         reply = self.respond(asked.but(schema=schema, settings=settings))
         return reply.raw if return_full_text else reply.text
+
+    def least_tokens(self,
+        request: Request # as it would be asked
+    ) -> int:            # of `max_new_tokens`
+        "Count the tokens below which a reply would be cut off before it says anything."
+        return LEAST_REPLY
 
     def estimate(self,
         request: Request # as it would be asked

@@ -345,7 +345,7 @@ def _is_unprinted(
 # %% ../../nbs/models/24_reader_client.ipynb #63e1d9bf
 class OcrClient(VLMClient):
     "Reads pages by OCR and copies answers from them; it does not reason."
-    name, constrains, uses_model = 'ocr', True, False
+    name, constrains, uses_model, calibrated = 'ocr', True, False, True
     def __init__(self,
         threads: int = 1,              # threads for one page
         workers: Optional[int] = None, # pages read side by side; None: one a core, two at most

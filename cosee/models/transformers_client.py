@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cosee.models.replies import Thinking
 
 # %% auto #0
-__all__ = ['CallGroups', 'GET_ANY', 'ContextOverflow', 'check_context', 'Call', 'cut', 'TransformersClient']
+__all__ = ['CallGroups', 'GET_ANY', 'VALUE_TOKENS', 'ContextOverflow', 'check_context', 'Call', 'cut', 'TransformersClient']
 
 # %% ../../nbs/local/12_transformers_client.ipynb #67ae6fce
 class ContextOverflow(ValueError):
@@ -120,6 +120,8 @@ def _keep_suffixes(prefix: Prefix, cache: PrefixCache, rows: list[DecodingRow]):
 
 # %% ../../nbs/local/12_transformers_client.ipynb #e77072ff
 GET_ANY = 'get the weights of a vision-language model into it, such as with: hf download NAME --local-dir {}'
+
+VALUE_TOKENS = 40   # of the values in a short reply, beside the shortest that its schema allows
 
 class TransformersClient(VLMClient):
     "A vision-language model from a local directory; one that cannot be loaded raises `ModelError`."
@@ -360,6 +362,12 @@ class TransformersClient(VLMClient):
         if schema is None: return None
         from cosee.models.constrained import JsonGrammar
         return JsonGrammar(schema, self.tokenizer).start(s.max_new_tokens)
+
+    def least_tokens(self, request: Request) -> int:
+        "Count the tokens of the shortest reply that the schema allows, and some for its values."
+        if request.schema is None: return super().least_tokens(request)
+        from cosee.models.constrained import JsonGrammar
+        return len(JsonGrammar(request.schema, self.tokenizer).shortest) + VALUE_TOKENS
 
     def _rows(self, calls: list[Call], prefix: Union[Prefix, Copied], known: int,
               suffix: int) -> list[DecodingRow]:

@@ -105,6 +105,7 @@ class Ledger:
         self.max_tokens = max_tokens
         self.count: CountedTokens = count
         self.entries: list[LedgerEntry] = []
+        self.kept = 0   # tokens of the budget that are kept back, for an answer at the end
         self._lock = threading.Lock()
 
     def add(self,
@@ -144,16 +145,17 @@ class Ledger:
 
     @property
     def left(self) -> float:
-        "Tokens that the budget still allows (infinite without a budget)."
-        return math.inf if self.max_tokens is None else self.max_tokens - self.spent
+        "Tokens that the budget still allows, without those that are kept back (infinite without a budget)."
+        return math.inf if self.max_tokens is None else self.max_tokens - self.spent - self.kept
 
     def require(self,
         tokens: int # tokens that the next call may cost at most
     ):
         "Raise `BudgetExceeded` if `tokens` more would break the budget."
         if tokens > self.left:
+            kept = f', beside {self.kept:,} kept for an answer' if self.kept else ''
             raise BudgetExceeded(f"the next call may cost {tokens:,} tokens, but {max(0, self.left):,} of "
-                                 f"{self.max_tokens:,} are left ({self.count})")
+                                 f"{self.max_tokens:,} are left ({self.count}){kept}")
 
     def to_dict(self) -> LedgerRecord:
         "JSON-ready: budget, total, and every entry."

@@ -33,7 +33,7 @@ class ClientWrapper(VLMClient):
     def __init__(self, client: VLMClient):
         self.client = known_client(client)
         self.name, self.constrains = self.client.name, self.client.constrains
-        self.uses_model = self.client.uses_model
+        self.uses_model, self.calibrated = self.client.uses_model, self.client.calibrated
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith('_') or name == 'client': raise AttributeError(name)
@@ -41,6 +41,7 @@ class ClientWrapper(VLMClient):
 
     def render(self, request: Request) -> Rendered: return as_client(self.client).render(request)
     def estimate(self, request: Request) -> Usage: return as_client(self.client).estimate(request)
+    def least_tokens(self, request: Request) -> int: return as_client(self.client).least_tokens(request)
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]: return ask_many(self.client, requests)
     def __repr__(self) -> str: return f'{type(self).__name__}({self.client!r})'
 

@@ -370,7 +370,7 @@ class PlannedTeam(Team):
 
     def solve(self, task: Task) -> Answer:
         "Plan on the task's account, and let the team follow."
-        task.look(self.focus, self.k)
+        task.look(self.focus, self.k).keep_answer()
         made = plan_document(task.question, task.images, task.client, task.focus, task.ledger)
         if made.plan.pages: task.look(_PlannedPages(made.plan.pages))
-        return self.run_episode(task, self.fit_agents(task), planned=made)
+        return self.run_team(task, planned=made)

@@ -15,9 +15,10 @@ from ..utils.config import ConfigError, UnknownName, redact
 from ..datasets.registry import LOADERS, load
 from ..datasets.records import DataError
 from ..datasets.sample import OnError, Sample, subset
-from ..policies import DIRECT, DIRECT_TOKENS, Method, make_method
+from ..policies import Method, make_method
 from ..eval.metrics import score_many
-from ..budgets import Answer, Task, sample_id, seed_of
+from ..agents import DIRECT_TOKENS
+from ..budgets import DIRECT, Answer, Task, sample_id, seed_of
 from ..utils.files import digest
 from ..focus import listed
 from ..models.usage import Ledger

@@ -140,6 +140,14 @@ class ToolAgent(Agent):
         tools = [page_tools(sight, [t])[0] if isinstance(t, str) else t for t in self.tools]
         return Toolbox(tools, SightPolicy(len(sight.images), self.max_calls, self.policy), self.mode)
 
+    def with_calls(self, most: int) -> Agent:
+        "Make the same agent with fewer calls of tools in a turn, or without tools."
+        if most <= 1: return self.agent
+        fewer = ToolAgent(self.agent, self.source, self.tools, most - 1, self.policy, self.mode, self.offer, self.look,
+                          self.sure, self.words)
+        fewer._sight = self._sight
+        return fewer
+
     def read(self, reply: Reply) -> Action:
         "Read as the wrapped agent does."
         return self.agent.read(reply)

@@ -14,7 +14,8 @@ from transformers import PreTrainedTokenizerFast, Qwen3VLConfig, Qwen3VLForCondi
 from cosee.agents import CHECKER_ACTIONS, READER_ACTIONS, ROLES, SCANNER_ACTIONS, describe_actions, team
 from cosee.chat import chat_instruction
 from cosee.models.testing import SPECIAL, ScriptedClient, random_processor
-from cosee.policies import COT_PROMPT, DIRECT_PROMPT
+from cosee.agents import DIRECT_PROMPT
+from cosee.policies import COT_PROMPT
 from cosee.tools.agent import with_tools
 from cosee.utils.text import NOT_ANSWERABLE
 

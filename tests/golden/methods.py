@@ -14,8 +14,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from cosee.budgets import Task
-from cosee.policies import DIRECT, DIRECT_TOKENS, make_method
+
+from cosee.agents import DIRECT_TOKENS
+from cosee.budgets import DIRECT, Task
+from cosee.policies import make_method
 from cosee.models.usage import Ledger
 from cosee.models.client import message_blocks
 from cosee.models.testing import ScriptedClient
