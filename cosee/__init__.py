@@ -6,11 +6,20 @@
 __all__ = []
 
 # %% ../nbs/package/00_cosee.ipynb #6fb8d755
+import os
 from typing import TYPE_CHECKING
 from .utils.lazy_exports import lazy_exports
 
 # %% ../nbs/package/00_cosee.ipynb #98d0267e
 __version__ = "0.1.0"
+
+# %% ../nbs/package/00_cosee.ipynb #b2d94e06
+_NO_REPORTS = {
+    'ORT_DISABLE_TELEMETRY': '1',     # onnxruntime, which reads it when it is imported
+    'HF_HUB_DISABLE_TELEMETRY': '1',  # huggingface_hub and transformers, likewise
+    'RAY_USAGE_STATS_ENABLED': '0',   # ray, where a nightly build starts a cluster
+}
+for _name, _value in _NO_REPORTS.items(): os.environ.setdefault(_name, _value)
 
 # %% ../nbs/package/00_cosee.ipynb #a64e198e
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """The embedded default: what page text says, what the reader copies, that replies stay within the schema."""
-import json, os, subprocess, sys, warnings
+import json, os, shutil, subprocess, sys, warnings
 from pathlib import Path
 import pypdfium2 as pdfium
 import pytest
@@ -17,6 +17,7 @@ from cosee.models.reader_client import OcrClient
 from cosee.text.reader import Reader
 from cosee.text.ocr import TextExtractor, page_key
 from cosee.text.page_text import PageCache, make_line, turned_box, upright, valid_page
+from conftest import ROOT
 from other_layouts import clinic_form
 from reader_probes import BLIND, ask
 from typed_pages import InOrder
@@ -178,6 +179,20 @@ def test_reading_needs_no_network():
                           timeout=300)
     assert done.returncode == 0, done.stderr
     assert not done.stdout.strip() and 'INFO' not in done.stderr
+
+
+def test_a_model_that_is_missing_is_said_and_not_fetched(tmp_path):
+    import rapidocr
+    package = Path(rapidocr.__file__).parent
+    shutil.copytree(package, tmp_path / 'rapidocr', ignore=shutil.ignore_patterns('*_det_*.onnx'))
+    code = ('import socket\n'
+            'def look_up(*a, **k): raise AssertionError("a name was looked up")\n'
+            'socket.getaddrinfo = look_up\n'
+            'from PIL import Image\nfrom cosee.text.ocr import TextExtractor\n'
+            'TextExtractor().read([Image.new("RGB", (200, 80), "white")])\n')
+    env = {**os.environ, 'PYTHONPATH': f'{tmp_path}{os.pathsep}{ROOT}'}
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, env=env, timeout=100)
+    assert 'det_small.onnx is missing; pip install --force-reinstall' in done.stderr.splitlines()[-1]
 
 
 MOST_MISSED = 4   # of the probes; before kinds were scored, 12 were missed

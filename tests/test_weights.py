@@ -183,6 +183,7 @@ def test_fetch_says_where_the_file_lies_and_asks_once(hub, home, capsys):
     assert f"small: 3 MB, licence CC0-1.0, from {hub.url}/Made/Small-GGUF" in err and "--model-path small" in err
     assert {a.path for a in hub.asked} == {f"/Made/Small-GGUF/resolve/{'a' * 40}/small.gguf"}
     assert not any({"authorization", "cookie"} & {k.lower() for k in a.headers} for a in hub.asked)
+    assert not any("torch" in a.headers["user-agent"] for a in hub.asked)
     assert len(hub.gets()) == 1 and weights_folder() == home / "data/cosee/models"
     assert files(home / "data") == ["checked.json"]
     if os.name == "posix": assert weights_folder().stat().st_mode & 0o777 == 0o700

@@ -98,8 +98,13 @@ def _make_engine(
     try: from rapidocr import RapidOCR
     except ImportError as e:
         raise ImportError("reading pages needs the package rapidocr (3.10) with onnxruntime: pip install cosee") from e
+    models = {part: files('rapidocr') / 'models' / f'PP-OCRv6_{part.lower()}_small.onnx' for part in ('Det', 'Rec')}
+    for file in models.values():   # the engine would fetch one that it was not given and that is missing
+        if not file.is_file():
+            raise ImportError(f"{file} is missing; pip install --force-reinstall 'rapidocr>=3.10,<3.11'")
     params = {**_SETTINGS, 'Global.max_side_len': max_side,
-              'EngineConfig.onnxruntime.intra_op_num_threads': threads}
+              'EngineConfig.onnxruntime.intra_op_num_threads': threads,
+              **{f'{part}.model_path': str(file) for part, file in models.items()}}
     small = {'Rec.model_path': str(files('cosee') / 'data' / 'lines.onnx')} if quick else {}
     engine = RapidOCR(params={**params, **small})
     finder = RapidOCR(params={**params, 'EngineConfig.onnxruntime.enable_cpu_mem_arena': False})
