@@ -272,7 +272,7 @@ class Task:
         before = len(self.calls)
         try:
             self.fit([(DIRECT, DIRECT_TOKENS)])
-            reply = self.ask(DIRECT, agent='fallback', max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)[0]
+            reply = self.ask(DIRECT, agent='fallback', least=DIRECT_TOKENS, max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)[0]
         except NoReply: return found
         except BudgetExceeded as e:
             return found if self.ledger.total.calls else {**found, 'stopped': f'{NOT_ASKED}: {e}'}
@@ -280,11 +280,11 @@ class Task:
         trace = {**found['trace'], 'ledger': said['trace']['ledger'], 'fallback': bool(said['answer'])}
         if 'events' not in trace: trace['calls'] = self.calls
         else:   # of a team, which is built again from its trace
-            trace['guess'] = Guess(agent='fallback', shown=said['shown'], board=False, calls=cast(Any, calls), error='',
+            trace['guess'] = Guess(agent='fallback', shown=pages_shown(calls), board=False, calls=cast(Any, calls), error='',
                                    answer=said['answer'], page=said['page'], confidence=said['confidence'])
             trace.update({k: said[k] for k in ('answer', 'page', 'evidence')})
         told = {k: said[k] for k in ('answer', 'page', 'confidence', 'evidence', 'usage')}
-        shown = list(dict.fromkeys([*found.get('shown', []), *said['shown']]))
+        shown = list(dict.fromkeys([*found.get('shown', []), *pages_shown(calls)]))
         return cast(Answer, {**found, **told, 'shown': shown, 'trace': trace})
 
     def run(self,

@@ -147,6 +147,7 @@ def talk(
     thoughts: bool = False # may they take notes that the others do not see?
 ) -> Answer:
     "Let everybody speak in every round, until the rounds or the budget end."
+    max_new_tokens = task.gen.get('max_new_tokens', max_new_tokens)
     speakers, stopped = [Speaker(task, a, max_new_tokens, thoughts) for a in agents], 'max_turns'
     task.keep_answer()
     room, readings = _MESSAGE * (len(agents) + thoughts), {}   # what a round may add to the past

@@ -780,9 +780,9 @@ class _Run:
 
     def _list_guessed_evidence(self) -> list[Evidence]:
         "Where the guess says that it stands"
-        page = self.guess and self.guess['page']
-        if not page or not 0 < page <= len(self.sizes) or abstains(self.guess['answer']): return []
-        return [_make_evidence({'page': page}, self.guess['answer'], None)]
+        if self.guess is None or abstains(self.guess['answer']): return []
+        page = self.guess['page'] or 0
+        return [_make_evidence({'page': page}, self.guess['answer'], None)] if 0 < page <= len(self.sizes) else []
 
     def _state_confidence(self, best: Optional[Hypothesis], fallback: bool) -> float:
         "How sure the best proposal is, or the guess; 0.5 for a guess that does not say"

@@ -94,9 +94,10 @@ class Single(Policy):
     def solve(self, task: Task) -> Answer:
         "Ask once, greedily, about smaller pages where the budget asks for it."
         prompt, usual = (COT, COT_TOKENS) if self.reasons else (DIRECT, DIRECT_TOKENS)
-        longest = self.max_new_tokens or usual
-        task.look(self.focus, self.k).fit([(prompt, longest)])
-        return task.outcome(**reading_of(task.ask(prompt, max_new_tokens=longest, **PLAIN_GEN)[0]))
+        longest = task.gen.get('max_new_tokens') or self.max_new_tokens or usual
+        least = None if self.reasons else DIRECT_TOKENS
+        task.look(self.focus, self.k).fit([(prompt, min(longest, least or longest))])
+        return task.outcome(**reading_of(task.ask(prompt, least=least, max_new_tokens=longest, **PLAIN_GEN)[0]))
 
 # %% ../nbs/core/03_policies.ipynb #9ca34b01
 def vote(
@@ -133,8 +134,9 @@ class Vote(Policy):
         if n > 1 and not gen['temperature']:
             raise ValueError(f'self_consistency with a temperature of 0 gives one vote {n} times: set a temperature '
                              'above 0, or none')
-        task.look(self.focus, self.k).fit([(prompt, self.max_new_tokens)], times=n)
-        replies = task.ask(prompt, n, **{'max_new_tokens': self.max_new_tokens, **gen})
+        gen = {'max_new_tokens': self.max_new_tokens, **gen}
+        task.look(self.focus, self.k).fit([(prompt, gen['max_new_tokens'])], times=n)
+        replies = task.ask(prompt, n, **gen)
         stopped = 'answered' if len(replies) == n else f'budget: {len(replies)} of {n} samples'
         return task.outcome(**vote([reading_of(r) for r in replies], self.quorum), stopped=stopped)
 

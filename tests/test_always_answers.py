@@ -1,85 +1,45 @@
 """No method is silent where a plain call was affordable, no budget is overdrawn, and who was not asked says so."""
 import json
-from functools import cache
-from importlib.resources import files
+import sys
+from pathlib import Path
 
 import pytest
-from cosee import samples_dir
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+
+from always_answers import BUDGETS, FINDS, LOOKS, NAMED, TALKS, Counted, answer, questions
 from cosee.agents import DIRECT_TOKENS, LAST_TURN, team
 from cosee.board import Board
 from cosee.budgets import DIRECT, NOT_ASKED, Task
 from cosee.controller import CoSeeController, add_note, replay
-from cosee.models.client import Reply, message_blocks, prompt_text
+from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient
-from cosee.models.usage import Ledger, Usage, image_tokens
-from cosee.pages import load_pages
+from cosee.models.usage import Ledger
 from cosee.policies import METHODS, make_method, register_method
 from cosee.utils.text import NOT_ANSWERABLE
-from tokenizers import BertWordPieceTokenizer, Tokenizer
-
-PLAIN = [*(name for name in METHODS if name != "screen"), dict(name="parallel", type="cosee", order="parallel")]
-BUDGETS = 1, 1.5, 2, 3, 9   # plain calls
-LOOKS = dict(action="INSPECT", view=dict(page=1), content="Table of the items, with a row for each of them.", tags=[])
-FINDS = dict(action="HYPOTHESIZE", view=dict(page=1), content="Row Total.", answer="12", supporting_cells=[],
-             confidence=.97)
-TALKS = "Let me see. " * 40   # no action, and longer than any reply may be
-
-
-@cache
-def tokenizer(kind):
-    if kind == "tiny": return Tokenizer.from_file(str(files("cosee") / "data/tiny/tokenizer.json"))
-    return BertWordPieceTokenizer(str(files("cosee") / "data/wordpiece.txt"))
-
-
-class Counted(ScriptedClient):
-    "Replies from a script, counted and cut by a real tokenizer"
-    def __init__(self, kind, action, plain="Answer: 12"):
-        written = action if isinstance(action, str) else json.dumps(action)
-        super().__init__({"JSON": [written], "right or missing": ["right"], "": [plain]}, cycle=True)
-        self.tokens = tokenizer(kind)
-
-    def count(self, text): return len(self.tokens.encode(text).ids)
-
-    def estimate(self, request):
-        sent = self.render(request).messages
-        images = sum(image_tokens(*im.size) for im in message_blocks(sent, "image"))
-        return Usage(text_tokens=self.count(prompt_text(sent)), image_tokens=images, estimated=True)
-
-    def send(self, messages, schema=None, **settings):
-        reply, most = super().send(messages, schema, **settings), settings["max_new_tokens"]
-        ids = self.tokens.encode(reply.text).ids
-        text, cut = (reply.text, False) if len(ids) <= most else (reply.text[:most], True)
-        images = sum(image_tokens(*im.size) for im in message_blocks(messages, "image"))
-        usage = Usage(text_tokens=self.count(prompt_text(messages)), image_tokens=images,
-                      completion_tokens=min(most, len(ids)))
-        return Reply(text=text, usage=usage, finish_reason="length" if cut else "stop")
-
-
-@cache
-def questions():
-    "Questions about the packaged documents: of one page, of several, and one without an answer"
-    lines = [json.loads(line) for line in (samples_dir() / "questions.jsonl").read_text().splitlines()]
-    some = [next(q for q in lines if q["file"] == name) for name in ("invoice.pdf", "report.pdf", "slides.pdf")]
-    return [dict(images=load_pages(samples_dir() / q["file"]), question=q["question"], answer=q["answer"], meta={})
-            for q in some]
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "all"])
 @pytest.mark.parametrize("kind", ["tiny", "words"])
-@pytest.mark.parametrize("method", PLAIN, ids=lambda m: m if isinstance(m, str) else m["name"])
+@pytest.mark.parametrize("method", NAMED, ids=lambda m: m if isinstance(m, str) else m["name"])
 def test_no_method_is_silent_where_a_plain_call_was_affordable(method, kind, whole):
     method = make_method(method)
     for sample in questions()[:None if whole else 1]:
         for action in (LOOKS, FINDS, TALKS):
             for calls in BUDGETS if whole else (1, 3):
-                client = Counted(kind, action)
-                looks = {k: v for k, v in method.settings.items() if k in ("focus", "k")}
-                task = Task(list(sample["images"]), sample["question"], client).look(**looks)
-                ledger = Ledger(int(calls * task.price(DIRECT, DIRECT_TOKENS)))
-                out = method.run(sample, client, ledger, seed=3)
+                out, ledger = answer(method, sample, Counted(kind, action), calls)
                 where = method.name, sample["question"], str(action)[:30], calls, out["stopped"]
                 assert out["answer"], where
                 assert ledger.spent <= ledger.max_tokens and ledger.kept == 0, where
+
+
+@pytest.mark.parametrize("method", ["direct", "cot", "self_consistency", "chat", "cosee_base", "blind", "escalate"])
+def test_settings_of_a_run_make_nobody_silent(method):
+    sample, gen = questions()[0], dict(max_new_tokens=400)
+    client = Counted("words", LOOKS)
+    ledger = Ledger(Task(list(sample["images"]), sample["question"], client).price(DIRECT, DIRECT_TOKENS))
+    out = make_method(method).run(sample, client, ledger, 3, gen)
+    assert out["answer"] and ledger.spent <= ledger.max_tokens
 
 
 @pytest.mark.parametrize("method", ["direct", "cot", "self_consistency", "chat", "cosee_base", "cosee_tools", "blind",
