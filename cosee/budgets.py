@@ -200,7 +200,7 @@ class Task:
 
     def fit(self,
         prompts: Sequence[tuple[Prompt, int]], # pairs (instruction, max_new_tokens) that all have to be covered
-        least: float = 0.,              # share of a page's text that is shown in any case, 0-1
+        least: float = 0.,              # share of a page's text, or of its area, that is shown in any case, 0-1
         times: float = 1.               # how often they are asked: all of a long document is shown if all are covered
     ) -> bool:                          # are they?
         "Make the pages smaller, if need be, until the budget covers `prompts`; all of a long document, where it does."
@@ -215,8 +215,8 @@ class Task:
         if full <= left or self._read_less(lambda: cost(shown) <= left, least): return True
         if left <= bare or full == bare or not all(hasattr(im, 'resize') for im in shown): return False
         if not as_client(self.client).estimate(page_request(shown, '')).image_tokens: return False   # page text alone
-        scale = math.sqrt((left - bare) / (full - bare))   # tokens of a picture grow with its area
-        return self._shrink(scale, lambda images: cost(images) <= left)
+        share = (left - bare) / (full - bare)   # tokens of a picture grow with its area
+        return share >= least and self._shrink(math.sqrt(share), lambda images: cost(images) <= left)
 
     def _read_less(self, covered: Callable[[], bool], least: float) -> bool:
         "Show less text of each page until it is covered, where the client shows page text at all"

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
 from typing import Annotated, Any, ClassVar, Optional, TYPE_CHECKING, TypeVar, Union, cast, get_type_hints
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 from .agents import (ANSWER_RULES, DIRECT_TOKENS, PLAIN_GEN, ROLES, Agent, describe_actions, reading_of,
@@ -27,9 +26,9 @@ from .utils.text import NOT_ANSWERABLE, answer_key
 
 # %% auto #0
 __all__ = ['ANSWER_LINES', 'COT_PROMPT', 'COT_TOKENS', 'COT', 'SAMPLE_GEN', 'Whole', 'Count', 'Share', 'PageSelection', 'Roles',
-           'NEVER', 'METHODS', 'F', 'Policy', 'Single', 'vote', 'Vote', 'build_team', 'check_roles', 'instruction_of',
-           'within_budget', 'Team', 'MethodEntry', 'policy_of', 'method_settings', 'SettingError', 'Method',
-           'make_method', 'register_method']
+           'LEAST_SHARE', 'NEVER', 'METHODS', 'F', 'Policy', 'Single', 'vote', 'Vote', 'build_team', 'check_roles',
+           'instruction_of', 'within_budget', 'Team', 'MethodEntry', 'policy_of', 'method_settings', 'SettingError',
+           'Method', 'make_method', 'register_method']
 
 # %% ../nbs/core/03_policies.ipynb #b0d91006
 if TYPE_CHECKING:
@@ -197,6 +196,8 @@ def check_roles(roles: Roles) -> Roles:
 # %% ../nbs/core/03_policies.ipynb #b0d91017
 _NOTE = '\n- (#1, scanner, step 1) Table "Revenue by region": row Total, column 2023'   # as a turn adds one to the Board
 
+LEAST_SHARE = .5   # of a page's text or area: a team that reads less of it is worth less than one call that reads all
+
 def instruction_of(
     agent: Agent # of a team
 ) -> Instruction:
@@ -217,11 +218,11 @@ def within_budget(
     "Choose as many of the agents as the budget carries through a step."
     task.ledger.kept = 0
     answering = [a for a in agents if 'HYPOTHESIZE' in a.actions]
-    for least, some in product((.5, 0.), (agents, answering, answering[-1:])):
+    for some in (agents, answering, answering[-1:]):
         prompts: list[tuple[Prompt, int]] = [(instruction_of(a).longer(_NOTE * i), _least_reply(task, a))
                                              for i, a in enumerate(some)]
         if parallel or len({*some} & {*answering}) < 2: prompts.append((DIRECT, DIRECT_TOKENS))   # kept until one proposes
-        if not some or not task.fit(prompts, least): continue
+        if not some or not task.fit(prompts, LEAST_SHARE): continue
         for agent in some: agent.qwen_client = task.client   # it may have been given less page text
         return some
     return []
