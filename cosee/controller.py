@@ -16,15 +16,15 @@ from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import Reply, Request, VLMClient, as_client, most_tokens, request_texts, usable
 from .models.backends import record
 from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord, usage_text
-from .pages import Page, page_names, page_sizes
+from .pages import Page, PageError, page_names, page_sizes
 from .utils.json_scan import read_confidence
 from .utils.text import abstains, answer_key, check_question, html_text, one_line
 
 # %% auto #0
-__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'Hypothesis', 'CallRecord', 'Event', 'TracePage',
-           'Decided', 'Trace', 'CoSeeController', 'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses',
-           'evidence_of', 'call_record', 'Episode', 'is_proposal', 'told_apart', 'proposals_of', 'replay', 'user_turn',
-           'add_note']
+__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'PAGES_FAILED', 'Hypothesis', 'CallRecord', 'Event',
+           'TracePage', 'Decided', 'Trace', 'CoSeeController', 'proposal_key', 'stated_confidence', 'standing',
+           'rank_hypotheses', 'evidence_of', 'call_record', 'Episode', 'is_proposal', 'told_apart', 'proposals_of',
+           'replay', 'user_turn', 'add_note']
 
 # %% ../nbs/03_controller.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -92,6 +92,7 @@ class Trace(TypedDict):
     steps: int
     decided: NotRequired[Decided] # where a team has rules of its own
     proofs: NotRequired[dict[str, str]] # by which it decided: cell -> how its answer is proved
+    unread: NotRequired[dict[str, str]] # pages that were to be shown and cannot be drawn: number -> why
 
 # %% ../nbs/03_controller.ipynb #0cb2f5a4
 Snap = Union[Literal['auto'], bool]
@@ -246,6 +247,7 @@ class CoSeeController:
                     break
         except BudgetExceeded as e: stopped = f'budget: {e}'
         except _Hopeless as e: stopped = f'{MODEL_FAILED}{e}'
+        except PageError as e: stopped = f'{PAGES_FAILED}{e}'
         episode = state._make_outcome(stopped)
         state.tell('end', episode)
         return episode
@@ -512,6 +514,7 @@ def _list_named_pages(action: Any) -> Iterator[Any]:
 
 # %% ../nbs/03_controller.ipynb #875f67e1
 MODEL_FAILED = 'model: '   # how `stopped` begins where a model failed in a way that it would again
+PAGES_FAILED = 'pages: '   # how it begins where none of the pages that were to be shown can be read
 
 class _Hopeless(Exception): "Asking the model again is of no use."
 
@@ -667,11 +670,12 @@ class _Run:
         "Everything that is needed to look at the episode again; JSON-ready"
         shown = zip(self._list_handles(), self.sizes, strict=True)
         pages = [_describe_page(i, *_find_origin(im), size) for i, (im, size) in enumerate(shown, 1)]
+        unread = {'unread': {str(n): why for n, why in self.view.broken.items()}} if self.view.broken else {}
         result = {k: out[k] for k in ('answer', 'confidence', 'page', 'evidence', 'because', 'stopped', 'steps')}
         return cast(Trace, dict(version=1, question=self.question, pages=pages, config=self.c.describe(),
                                 events=self.events, ledger=self.ledger.to_dict(),
                                 invalid=sum(not e.get('valid') for e in self.events),
-                                plain=sum(map(_is_plain, self.events)), **result))
+                                plain=sum(map(_is_plain, self.events)), **result, **unread))
 
 # %% ../nbs/03_controller.ipynb #65fe088c
 def _restore_turn(told: Event, done: Event) -> Event:
