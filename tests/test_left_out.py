@@ -306,6 +306,8 @@ def test_pages_go_by_their_labels(shell, tmp_path):
     assert code == 2 and "the labels are i, ii, iii" in said
     said = shell("ask", "book.pdf", "-q", "What is the total due on page ii?")[2]
     assert "page ii is page 2 here" in said
+    said = shell("ask", "book.pdf", "-q", "What is the total due on page 1?")[2]
+    assert "what the PDF calls page 1 is page 4" in said
     write(tmp_path / "plain.pdf", "1.00")
     code, _, said = shell("ask", "plain.pdf", "-q", QUESTION, "--pages", "ii")
     assert code == 2 and "the pages have no labels" in said

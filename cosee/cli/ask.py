@@ -128,6 +128,14 @@ def _choose_dpi(args: AnswerOptions) -> int:
     "The resolution that was asked for, or that suits the client"
     return args.dpi or (72 if args.client == 'tiny' else 144)
 
+def _tell_numbers(args: AnswerOptions, pages: Pages):
+    "Say once how pages are counted, where a number is asked for by which a PDF calls another page"
+    if not args.pages and not re.search(r'(?i)\b(?:page|seite|p\.) *[0-9]', ' '.join(args.question)): return
+    for label, page in zip(pages.labels, pages.infos, strict=True):
+        if label.isdigit() and int(label) != page.file_page:
+            say(args, f'pages are counted from the first: what the PDF calls page {label} is page {page.file_page}')
+            return
+
 def _open_document(args: AnswerOptions) -> tuple[Pages, VLMClient]:
     "Pages and client; whatever the user can mend raises `Stop`"
     from cosee.models.remote import VLMClientError
@@ -136,6 +144,7 @@ def _open_document(args: AnswerOptions) -> tuple[Pages, VLMClient]:
         pages = load_pages(args.files, dpi=_choose_dpi(args), pages=args.pages, password=args.password)
         say(args, f"{counted(len(pages), 'page')} from {', '.join(one_line(f, 60) for f in files_of(pages))}")
         for file, why in pages.left_out: say(args, one_line(f'not read: {file}: {why}', 300))
+        _tell_numbers(args, pages)
         if args.pages and (last := page_names_of(pages)[-1]) != f'page {len(pages)}':
             say(args, f'pages are counted within this choice: the last one is {last}')
         tell_duties(args, args.client or '', read_roles(args.agents))

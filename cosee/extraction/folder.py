@@ -174,8 +174,8 @@ class Extractor:
         pages, words = load_pages(document.file, dpi=self.dpi, password=self.password), self.text_extractor
         found = extract(pages, self.form, self.client, by=self.by, check=self.check, part=document.part,
                         ledger=Ledger(self.max_tokens), words=words, visual=self.visual)
-        out = {k: v for k, v in found.items() if k not in ('board', 'calls')}
-        unread = [dict(file=f'{document.file}, page {n}', why=why) for n, why in out.pop('unread', {}).items()]
+        out = {k: v for k, v in found.items() if k not in ('board', 'calls', 'unread')}
+        unread = [dict(file=f'{document.file}, page {n}', why=why) for n, why in found.get('unread', {}).items()]
         if left_out := [one._asdict() for one in pages.left_out] + unread: out['left_out'] = left_out
         return out if self.split else {**out, **_note_records(pages, words)}
 
