@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from .agents import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, reading_of
-from .controller import MODEL_FAILED, Episode, Guess, Snap, call_record
+from .controller import MODEL_FAILED, PAGES_FAILED, Episode, Guess, Snap, call_record
 from .focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from .models.backends import record
 from .models.client import (NoReply, Outcome, Rendered, Reply, Request, TaskType, as_client, merged,
@@ -365,10 +365,11 @@ def pages_shown(
 def outcome_of(
     episode: Episode # of `CoSeeController.run`
 ) -> Answer:
-    "Make the outcome of a method of an episode; raises RuntimeError if the model answered no agent."
+    "Make the outcome of a method of an episode; raises RuntimeError without any reply or page."
     trace = episode['trace']
     raised = [e['error'] for e in trace['events'] if e['error'] and not e['calls']]
     if raised and len(raised) == len(trace['events']): raise RuntimeError(f'no agent could act: {raised[0]}')
+    if episode['stopped'].startswith(PAGES_FAILED): raise RuntimeError(episode['stopped'].removeprefix(PAGES_FAILED))
     guess = trace.get('guess') if trace.get('fallback') else None
     sure = guess['confidence'] if guess else episode['confidence']
     return Answer(answer=episode['answer'], confidence=sure, page=episode['page'],

@@ -11,8 +11,8 @@ from .agents import (DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, ROLES, Action, Age
                           reading_of, role_text, words_of)
 from .board import Board, View
 from .budgets import DIRECT, Answer, Task, pages_shown
-from .controller import (MODEL_FAILED, CoSeeController, Episode, Event, Hypothesis, OnEvent, Snap, add_note,
-                              proposals_of)
+from .controller import (MODEL_FAILED, PAGES_FAILED, CoSeeController, Episode, Event, Hypothesis, OnEvent, Snap,
+                              add_note, proposals_of)
 from .focus import listed
 from .models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
 from .models.text_prompts import (CHECK_PROMPT, CHECK_TOKENS, p_true_logit, rules_first_confidence,
@@ -298,7 +298,7 @@ class CascadeController(CoSeeController):
         alone = CoSeeController([reader], 1, self.default_gen_kwargs, page_selection=self.page_selection,
                                 snap=cast(Snap, self.snap), because=self.because, guess=False)
         first = alone.run(images, question, ledger=ledger, on_event=heard)
-        failed = first['stopped'].startswith(MODEL_FAILED)
+        failed = first['stopped'].startswith((MODEL_FAILED, PAGES_FAILED))
         reason = _find_doubt(first, self.accept, checker, self.min_confidence, reader.stated) if self.accept else ''
         sure = first['confidence'] if reader.stated else None
         cascade = dict(accept=list(self.accept), min_confidence=self.min_confidence, escalated=False, reason=reason,

@@ -17,15 +17,15 @@ from .models.client import (GEN_DEFAULTS, Reply, Request, VLMClient, as_client, 
                                  page_request, request_texts, usable)
 from .models.backends import record
 from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord, usage_text
-from .pages import Page, page_names, page_sizes
+from .pages import Page, PageError, page_names, page_sizes
 from .utils.json_scan import read_confidence
 from .utils.text import abstains, answer_key, check_question, html_text, one_line
 
 # %% auto #0
-__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'Hypothesis', 'CallRecord', 'Event', 'TracePage', 'Guess',
-           'Decided', 'Trace', 'CoSeeController', 'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses',
-           'evidence_of', 'call_record', 'Episode', 'is_proposal', 'told_apart', 'proposals_of', 'replay', 'user_turn',
-           'add_note']
+__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'PAGES_FAILED', 'Hypothesis', 'CallRecord', 'Event',
+           'TracePage', 'Guess', 'Decided', 'Trace', 'CoSeeController', 'proposal_key', 'stated_confidence', 'standing',
+           'rank_hypotheses', 'evidence_of', 'call_record', 'Episode', 'is_proposal', 'told_apart', 'proposals_of',
+           'replay', 'user_turn', 'add_note']
 
 # %% ../nbs/03_controller.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -108,6 +108,7 @@ class Trace(TypedDict):
     fallback: NotRequired[bool] # is the answer that guess?
     left_out: NotRequired[list[str]] # agents that the budget had no turn for
     proofs: NotRequired[dict[str, str]] # by which it decided: cell -> how its answer is proved
+    unread: NotRequired[dict[str, str]] # pages that were to be shown and cannot be drawn: number -> why
 
 # %% ../nbs/03_controller.ipynb #0cb2f5a4
 Snap = Union[Literal['auto'], bool]
@@ -225,7 +226,7 @@ class CoSeeController:
         stopped: str # why the episode ended
     ) -> bool:
         "Is the model asked for its best guess, where nobody has proposed an answer?"
-        return self.guess and not stopped.startswith(MODEL_FAILED)
+        return self.guess and not stopped.startswith((MODEL_FAILED, PAGES_FAILED))
 
     def groups(self,
         step: int,                       # that begins, from 1
@@ -269,6 +270,7 @@ class CoSeeController:
                     break
         except BudgetExceeded as e: stopped = f'budget: {e}'
         except _Hopeless as e: stopped = f'{MODEL_FAILED}{e}'
+        except PageError as e: stopped = f'{PAGES_FAILED}{e}'
         finally: state.ledger.kept = 0
         if self.should_guess(stopped) and not self.decide_final_answer(state.proposals, state.board):
             state.guess = state._ask_guess()
@@ -538,6 +540,7 @@ def _list_named_pages(action: Any) -> Iterator[Any]:
 
 # %% ../nbs/03_controller.ipynb #875f67e1
 MODEL_FAILED = 'model: '   # how `stopped` begins where a model failed in a way that it would again
+PAGES_FAILED = 'pages: '   # how it begins where none of the pages that were to be shown can be read
 
 class _Hopeless(Exception): "Asking the model again is of no use."
 
@@ -827,11 +830,12 @@ class _Run:
         "Everything that is needed to look at the episode again; JSON-ready"
         shown = zip(self._list_handles(), self.sizes, strict=True)
         pages = [_describe_page(i, *_find_origin(im), size) for i, (im, size) in enumerate(shown, 1)]
+        unread = {'unread': {str(n): why for n, why in self.view.broken.items()}} if self.view.broken else {}
         result = {k: out[k] for k in ('answer', 'confidence', 'page', 'evidence', 'because', 'stopped', 'steps')}
         return cast(Trace, dict(version=1, question=self.question, pages=pages, config=self.c.describe(),
                                 events=self.events, ledger=self.ledger.to_dict(),
                                 invalid=sum(not e.get('valid') for e in self.events),
-                                plain=sum(map(_is_plain, self.events)), **result))
+                                plain=sum(map(_is_plain, self.events)), **result, **unread))
 
 # %% ../nbs/03_controller.ipynb #65fe088c
 def _restore_turn(told: Event, done: Event) -> Event:

@@ -393,6 +393,7 @@ class Viewing:
         self.document, self.question, self.focus, self.hint = document, question, focus, hint
         self.choice, self.images = Choice([]), list[Any]()
         self.shown, self.asked, self.seen, self.why = list[int](), list[int](), list[int](), dict[int, str]()
+        self.broken = dict[int, str]()   # pages that cannot be drawn, and why
         self._images: dict[tuple[int, bool], Any] = {}
         self._sizes: Optional[list[Any]] = None
 
@@ -400,7 +401,7 @@ class Viewing:
         board: Optional[Board] = None, # searched for too
         covered: Optional[Callable[[list[Any]], bool]] = None # does a budget cover these pages? else fewer are shown
     ) -> list[Any]:                   # a plain list where all pages are shown, else `InView`
-        "Choose and draw the pages of the next call."
+        "Choose and draw the pages of the next call; raises `PageError` where none of them can be drawn."
         choice = self.focus.choose(self.document, self.question, board, self.asked, self.shown)
         images = self._show(choice)
         while covered and isinstance(images, InView) and len(self.shown) > 1 and not covered(images):
@@ -418,6 +419,8 @@ class Viewing:
         wanted = [*((p, True) for p in choice.thumbnails), *((p, False) for p in choice.pages)]
         drawn = {at: im for at in wanted if (im := self._draw_page(*at)) is not None}
         self._images, broken = drawn, sorted(p for p in choice.pages if (p, False) not in drawn)
+        if not drawn and (why := next((self.broken[p] for p in broken if p in self.broken), '')):
+            raise PageError(f'{_write_pages(broken)} cannot be read: {why}')
         self.images = list(drawn.values())
         whole = choice.whole(len(self.document))
         if whole and not broken: return self.images
@@ -432,7 +435,7 @@ class Viewing:
         "Draw one page, in full or as a thumbnail; None where it cannot be drawn"
         if (page, small) in self._images: return self._images[page, small]
         try: return self._draw_thumbnail(page) if small else self.document[page - 1]
-        except PageError: return None
+        except PageError as e: self.broken[page] = str(e)
 
     def _draw_thumbnail(self, page: int) -> Any:
         "Draw one page small"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['MAX_PIXELS', 'MAX_SIDE', 'MAX_PAGES', 'KEPT_BYTES', 'OPEN_PDFS', 'pdfium_lock', 'Side', 'MAX_HEADINGS', 'PageError',
-           'as_picture', 'open_image', 'drawn_leaf', 'parse_pages', 'files_inside', 'page_count', 'kept', 'Heading',
-           'Page', 'page_of', 'with_page', 'Pages', 'load_pages', 'ShownPages', 'page_numbers', 'page_names',
-           'document_of', 'handle_of', 'same_pages', 'page_sizes']
+           'as_picture', 'open_image', 'drawn_leaf', 'parse_pages', 'LeftOut', 'walk_folder', 'FolderFiles',
+           'files_inside', 'page_count', 'kept', 'Heading', 'Page', 'page_of', 'with_page', 'Pages', 'load_pages',
+           'ShownPages', 'page_numbers', 'page_names', 'document_of', 'handle_of', 'same_pages', 'page_sizes']
 
 # %% ../nbs/core/00_pages.ipynb #f517195a
 import atexit, ctypes, io, math, operator, os, re, threading, warnings, weakref
@@ -63,6 +63,14 @@ _MAGIC = ((b'\x89PNG\r\n\x1a\n', 'PNG'), (b'\xff\xd8\xff', 'JPEG'),
 _SUFFIXES = {'.pdf', '.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff'}
 _KINDS = 'PDF, PNG, JPEG, WebP or TIFF'
 
+def _name_archive(
+    head: bytes  # first 1024 bytes of a file
+) -> str:        # '' for what is none
+    "Name a file that holds other files, PDFs perhaps, and say how these can be read."
+    if head.startswith((b'PK', b'Rar!', b'7z\xbc\xaf', b'\x1f\x8b')) or head[257:262] == b'ustar':
+        return 'an archive; unpack it and name its files'
+    return 'an old office file or a mail; save it as PDF' if head.startswith(b'\xd0\xcf\x11\xe0') else ''
+
 def _sniff(
     head: bytes  # first 1024 bytes of a file
 ) -> str:        # 'PDF', 'PNG', 'JPEG', 'WEBP', 'TIFF' or ''
@@ -70,9 +78,28 @@ def _sniff(
     for magic, kind in _MAGIC:
         if head.startswith(magic): return kind
     if head[:4] == b'RIFF' and head[8:12] == b'WEBP': return 'WEBP'
-    return 'PDF' if b'%PDF-' in head else ''
+    return 'PDF' if b'%PDF-' in head and not _name_archive(head) else ''
+
+# %% ../nbs/core/00_pages.ipynb #left0002
+_OFFICE = {'.doc', '.docx', '.odt', '.rtf', '.xls', '.xlsx', '.ods', '.ppt', '.pptx', '.odp'}
+_MAILS = {'.eml', '.msg', '.mbox'}
+
+def _describe_other(
+    path: Path,  # of a file that is not read
+    head: bytes  # first 1024 bytes of it
+) -> str:        # '' where nothing is known of it
+    "Say what a file of another kind is, and how its pages can be read."
+    ending = path.suffix.lower()
+    if ending in _OFFICE: return 'an office file; save it as PDF'
+    if ending in _MAILS: return 'a mail; save it, and what is attached to it, as PDF'
+    if head[4:8] == b'ftyp' and head[8:12] in (b'heic', b'heix', b'heif', b'mif1', b'msf1', b'avif'):
+        return 'a HEIC or AVIF picture; save it as JPEG'
+    if head.startswith((b'GIF8', b'BM')): return 'a GIF or BMP picture; save it as PNG'
+    return _name_archive(head)
 
 # %% ../nbs/core/00_pages.ipynb #58d3fc81
+_OWN_INPUT = {'/dev/stdin', '/proc/self/fd/0'}   # what is a file where the shell redirects one
+
 def _check_path(
     source # str or Path
 ) -> Path: # the same
@@ -80,7 +107,10 @@ def _check_path(
     if re.match(r'[a-zA-Z][a-zA-Z0-9+.-]+:/|data:', str(source)):
         raise PageError(f'{_clean_name(source)[:200]}: addresses are not opened; download the file and give its path')
     if not str(source).strip(): raise PageError('a file name is empty; give the path of a document')
-    return Path(source)
+    path = Path(source)
+    if str(path) in _OWN_INPUT or str(path.parent) in ('/dev/fd', '/proc/self/fd'):   # another process has others
+        with _explain_errors(_clean_name(source), 'cannot be read'): return path.resolve() if path.is_file() else path
+    return path
 
 def _detect_kind(
     path: Path # a file
@@ -88,7 +118,9 @@ def _detect_kind(
     "Tell the kind of the file at `path`; raises `PageError` if there is none that can be read."
     try:
         if not path.exists(): raise PageError(f'{_clean_name(path)}: no such file')
-        if not path.is_file(): raise PageError(f'{_clean_name(path)}: not a regular file')
+        if not path.is_file():
+            mend = '; write what comes through it to a file, and name that' if path.is_fifo() else ''
+            raise PageError(f'{_clean_name(path)}: not a regular file{mend}')
         with path.open('rb') as f: head = f.read(1024)
     except (OSError, ValueError) as e:
         if isinstance(e, PageError): raise
@@ -99,7 +131,8 @@ def _detect_kind(
     if kind: return kind
     claim = path.suffix[1:].upper() if path.suffix.lower() in _SUFFIXES else ''
     what = f'not a {claim} by its content' if claim else 'not a kind of file that CoSee reads'
-    raise PageError(f'{_clean_name(path)}: {what}; give a {_KINDS} file')
+    other = _describe_other(path, head)
+    raise PageError(f'{_clean_name(path)}: {what}; {f"it is {other}" if other else f"give a {_KINDS} file"}')
 
 # %% ../nbs/core/00_pages.ipynb #3c02657c
 def _check_size(
@@ -344,7 +377,8 @@ def _open_pdf(file: _File) -> PdfDocument:
     try: doc = pdfium.PdfDocument(str(file.path), password=file.password)
     except pdfium.PdfiumError as e:
         if getattr(e, 'err_code', None) == 4:
-            mend = 'the password is wrong' if file.password else 'it needs a password; give it as password=...'
+            needed = 'it needs a password; give it as password=..., in a shell with --password'
+            mend = 'the password is wrong' if file.password else needed
             raise PageError(f'{_clean_name(file.name)}: {mend}') from e
         raise PageError(f'{_clean_name(file.name)}: the PDF is broken or cut off') from e
     if doc.get_formtype(): doc.init_forms()
@@ -440,19 +474,33 @@ def _draw(
 
 # %% ../nbs/core/00_pages.ipynb #8c90f6a0
 def parse_pages(
-    spec,   # None: all; '1-3,5', '7-'; a number; a list of numbers
-    n: int  # how many pages there are
+    spec,   # None: all; '1-3,5', '7-'; 'iv' or 'i-iv' by labels; a number; a list of numbers
+    n: int, # how many pages there are
+    read_labels: Callable[[], Sequence[str]] = list # reads what the pages are called, where a part is no number
 ) -> list[int]: # 1-based page numbers in the order asked for, each once
     "List the page numbers of a selection; raises `PageError` if it cannot be read or leaves 1 to `n`."
     if spec is None: return list(range(1, n + 1))
     parts = spec.split(',') if isinstance(spec, str) else [spec] if isinstance(spec, int) else list(spec)
-    return list(dict.fromkeys(chain.from_iterable(_parse_span(p, n) for p in parts)))
+    return list(dict.fromkeys(chain.from_iterable(_parse_span(p, n, read_labels) for p in parts)))
 
-def _parse_span(part, n: int) -> range:
+def _find_label(name: str, labels: Sequence[str]) -> int:
+    "Find the one page that has a label, from 1; 0 where none has it, or several"
+    known = [label.casefold() for label in labels]
+    return known.index(name.casefold()) + 1 if name and known.count(name.casefold()) == 1 else 0
+
+def _parse_labels(part: str, labels: Sequence[str]) -> range:
+    "Parse a label or a span of two such as 'i-iv'; raises `PageError` where the pages have none of this name"
+    ends = [part] if _find_label(part, labels) else part.split('-')
+    found = [_find_label(end.strip(), labels) for end in ends]
+    if len(found) < 3 and all(found) and found[0] <= found[-1]: return range(found[0], found[-1] + 1)
+    known = [label for label in dict.fromkeys(labels) if label and not label.isdigit()]
+    named = f'the labels are {", ".join(known[:12])}' if known else 'the pages have no labels'
+    raise PageError(f'pages {_clean_name(part)!r}: not a selection; write it like 1-3,5 or 7- ({_clean_name(named)})')
+
+def _parse_span(part, n: int, read_labels: Callable[[], Sequence[str]]) -> range:
     "Parse one number or span such as '3', '2-4', '7-'"
     m = re.fullmatch(r'\s*([0-9]{1,9})\s*(-\s*([0-9]{1,9})?\s*)?', str(part))
-    if not m or isinstance(part, bool):
-        raise PageError(f'pages {_clean_name(part)!r}: not a selection; write it like 1-3,5 or 7-')
+    if not m or isinstance(part, bool): return _parse_labels(str(part).strip(), read_labels())
     first = int(m[1])
     last = int(m[3]) if m[3] else n if m[2] else first
     if not (1 <= first <= n and last <= n):
@@ -466,37 +514,71 @@ def _split_digits(path: Path) -> list:
     "Split a name for sorting: runs of digits count as numbers"
     return [(0, int(s), '') if s.isdigit() else (1, 0, s) for s in re.split(r'([0-9]+)', path.name.casefold())]
 
-def _is_page(path: Path) -> bool:
-    "Does a file of a folder belong to the document?"
-    if path.name.startswith('.') or not path.is_file(): return False
-    if path.suffix.lower() in _SUFFIXES: return True
-    with _explain_errors(_clean_name(path), 'cannot be read'), path.open('rb') as f: return bool(_sniff(f.read(1024)))
+class LeftOut(NamedTuple):
+    "A file that is not read."
+    file: str   # as it was found
+    why: str    # and what helps
+
+def _find_obstacle(path: Path) -> str:
+    "Find why a file of a folder is not read; '' if it is"
+    try:
+        if not path.exists(): return 'a link that leads nowhere'
+        if not path.is_file(): return 'not a regular file'
+        if path.suffix.lower() in _SUFFIXES: return ''
+        with path.open('rb') as f: head = f.read(1024)
+    except OSError as e: return f'cannot be read ({e.strerror})'
+    if not head: return 'the file is empty'
+    return '' if _sniff(head) else _describe_other(path, head) or f'no {_KINDS} file'
+
+_OF_SYSTEM = {'thumbs.db', 'desktop.ini'}   # what Windows hides
+
+def walk_folder(
+    folder: Path,       # to look through
+    deep: bool = False  # in the folders within it too?
+) -> Iterator[tuple[Path, str]]: # a file, and why it is not read; '' where it is
+    "Walk through a folder in natural order, past what is hidden; raises OSError if it cannot be opened."
+    for path in sorted(folder.iterdir(), key=_split_digits):
+        if path.name.startswith('.') or path.name.lower() in _OF_SYSTEM: continue
+        if not path.is_dir(): yield path, _find_obstacle(path)
+        elif not deep: yield path, 'a folder within the folder; name it too'
+        elif path.is_symlink(): yield path, 'a link to a folder; name that folder'
+        else:
+            try: yield from walk_folder(path, deep)
+            except OSError as e: yield path, f'cannot be opened ({e.strerror})'
+
+class FolderFiles(NamedTuple):
+    "The files of a folder."
+    read: list[Path]         # those that can be read as pages
+    left_out: list[LeftOut]  # the others
 
 def files_inside(
     folder: Path,      # to look through
     deep: bool = False # in the folders within it too? but for hidden ones
-) -> list[Path]:
-    "List the files of a folder that can be read as pages, in natural order; raises `PageError` where there is none."
-    with _explain_errors(_clean_name(folder), 'cannot be read'):
-        below = {p: p.relative_to(folder).parts for p in (folder.rglob('*') if deep else folder.iterdir())}
-    seen = (p for p, parts in below.items() if not any(part.startswith('.') for part in parts) and _is_page(p))
-    found = sorted(seen, key=lambda p: [_split_digits(Path(part)) for part in below[p]])
-    if not found: raise PageError(f'{_clean_name(folder)}: the folder holds no {_KINDS} file')
-    return found
+) -> FolderFiles:      # in natural order
+    "List the files of a folder, those that are not read too; raises `PageError` where none can be read."
+    with _explain_errors(_clean_name(folder), 'cannot be read'): found = list(walk_folder(folder, deep))
+    left_out = [LeftOut(str(path), why) for path, why in found if why]
+    if len(left_out) == len(found):
+        names = ', '.join(f'{_clean_name(Path(file).name)}: {why}' for file, why in left_out[:4])
+        others = f' ({names}{" ..." * (len(left_out) > 4)})' if names else ''
+        raise PageError(f'{_clean_name(folder)}: the folder holds no {_KINDS} file{others}')
+    return FolderFiles([path for path, why in found if not why], left_out)
 
-def _list_files(source) -> list:
-    "Unfold `source` into files, PIL images and documents that are open"
+def _list_files(source) -> tuple[list, list[LeftOut]]:
+    "Unfold `source` into files, PIL images and documents that are open; and what folders hold besides"
     from PIL import Image
     source = as_picture(source) if getattr(source, 'ndim', 0) < 4 else list(source)
-    if isinstance(source, (Image.Image, Pages)): return [source]
+    if isinstance(source, Pages): return [source], source.document.beside
+    if isinstance(source, Image.Image): return [source], []
     if isinstance(source, (str, Path)):
         path = _check_path(source)
         with _explain_errors(_clean_name(source), 'cannot be read'): folder = path.is_dir()
-        return files_inside(path) if folder else [path]
+        return files_inside(path) if folder else ([path], [])
     if not hasattr(source, '__iter__') or isinstance(source, (bytes, dict)):
         raise PageError('a document must be a path, a folder, a PIL image or a list of these, '
                         f'not {type(source).__name__}')
-    return [f for s in source for f in _list_files(s)]
+    parts = [_list_files(s) for s in source]
+    return [f for files, _ in parts for f in files], [one for _, left_out in parts for one in left_out]
 
 # %% ../nbs/core/00_pages.ipynb #9848ecda
 def _identify_file(path: Path, password: Optional[str]) -> _File:
@@ -551,7 +633,7 @@ def page_count(
     password: Optional[str] = None  # of a PDF
 ) -> int:                           # pages of the whole document
     "Count the pages of `source` without drawing them."
-    return len(_list_all_places(_list_files(source), password))
+    return len(_list_all_places(_list_files(source)[0], password))
 
 # %% ../nbs/core/00_pages.ipynb #13c6d144
 def _detach(im: Image, max_pixels: int) -> Image:
@@ -698,10 +780,17 @@ class Heading(NamedTuple):
     level: int   # 0 is the highest
     page: int    # of the document, from 1
 
+class _Extras(NamedTuple):
+    "What a PDF holds besides pages"
+    left_out: list[LeftOut]   # what is not read
+    labels: dict[int, str]    # page in the file -> what it is called; none where that is its number
+
 class _Document:
     "The pages of a document: where they lie, and how they are drawn"
-    def __init__(self, places: list[_Place], dpi: float, max_side: Optional[int], max_pixels: int):
+    def __init__(self, places: list[_Place], dpi: float, max_side: Optional[int], max_pixels: int,
+                 beside: Sequence[LeftOut] = ()):
         self.places, self.dpi, self.max_side, self.max_pixels = places, dpi, max_side, max_pixels
+        self.beside, self.within = list(beside), dict[_File, _Extras]()
         self.known, self.closed = dict[int, tuple[float, float]](), False
         self.sheets = dict[tuple[_File, int], list[tuple[float, float]]]()
         self.headings: Optional[list[Heading]] = None
@@ -797,6 +886,11 @@ class _Document:
         _drawn.drop(self)
         _close_pdfs(files=self.files())
         if files := [f for f in self.files() if f.kind == 'PDF']: tell(_close_unused, files)
+
+    def extras(self, file: _File) -> _Extras:
+        "What a file holds besides pages, read once"
+        if file not in self.within: self.within[file] = _read_extras(file)
+        return self.within[file]
 
     def outline(self) -> list[Heading]:
         "Entries of the PDFs' tables of contents whose pages are in the document, read once"
@@ -938,6 +1032,23 @@ class Pages(Sequence['Image']):
         return digest([drawn, known], 24) if len(known) == len(places) else ''
 
     @property
+    def left_out(self) -> list[LeftOut]:
+        "What the folders of the document hold besides, and what its PDFs hold that is on no page: it is not read."
+        within = (one for file in self.document.files() for one in self.document.extras(file).left_out)
+        return [*self.document.beside, *within]
+
+    @property
+    def labels(self) -> list[str]:
+        "What PDFs call these pages, such as 'iv'; '' where a page has no such label."
+        places = [self.document.place(n) for n in self.numbers]
+        return [self.document.extras(file).labels.get(page, '') if file else '' for file, page, _ in places]
+
+    @property
+    def paths(self) -> list[Path]:
+        "The files of the document, each once."
+        return [file.path for file in self.document.files()]
+
+    @property
     def outline(self) -> list[Heading]:
         "The table of contents that the PDFs of the document carry, for the pages that are part of it."
         return self.document.outline()
@@ -960,12 +1071,13 @@ def load_pages(
 ) -> Pages:                          # RGB images, with `.info['source']` and `.info['page']`, drawn when looked at
     "Open a document as images of its pages; raises `PageError` for whatever cannot be read."
     _check_settings(dpi, max_side)
-    sources = _list_files(source)
+    sources, beside = _list_files(source)
     if pages is None: _check_number(len(sources), sources, max_pages)
     places = _list_all_places(sources, password)
-    wanted = parse_pages(pages, len(places))
+    wanted = parse_pages(pages, len(places), lambda: Pages(_Document(places, dpi, max_side, max_pixels)).labels)
     _check_number(len(wanted), sources, max_pages)
-    return Pages(_Document([_check_page(places[p - 1], max_pixels) for p in wanted], dpi, max_side, max_pixels))
+    chosen = [_check_page(places[p - 1], max_pixels) for p in wanted]
+    return Pages(_Document(chosen, dpi, max_side, max_pixels, beside))
 
 def _check_number(n: int, sources: list, max_pages: int):
     "Raise `PageError` for a document of too many pages."
@@ -988,6 +1100,27 @@ def _read_entries(said: Any) -> list[Heading]:
     with _use_pdf(_to_file(said)) as doc:
         try: return [h for b in islice(doc.get_toc(), MAX_HEADINGS) if (h := _make_heading(b))]
         except Exception: return []
+
+def _read_extras(file: _File) -> _Extras:
+    "Read what a PDF has besides pages; nothing where it has none or is broken"
+    if file.kind != 'PDF': return _Extras([], {})
+    try: attached, is_xfa, labels = _run_job(_list_extras, file, where=_clean_name(file.name))
+    except PageError:
+        file.check()
+        return _Extras([], {})
+    form = LeftOut(file.name, 'its XFA form is not read, but the page that stands in for it; print it to a PDF')
+    more = [LeftOut(f'{file.name}: {_clean_name(name)[:200]}', 'attached to the PDF; save it and name it')
+            for name in attached]
+    numbered = all(label in ('', str(n)) for n, label in enumerate(labels, 1))
+    return _Extras([form] * is_xfa + more, {} if numbered else dict(enumerate(map(_clean_name, labels), 1)))
+
+_XFA = 2   # what PDFium says of a form that draws its pages itself
+
+def _list_extras(said: Any) -> tuple[list[str], bool, list[str]]:
+    "List names of attached files and labels of pages, as a job; and is it a form that draws its pages itself?"
+    with _use_pdf(_to_file(said)) as doc:
+        attached = [doc.get_attachment(i).get_name() for i in range(min(doc.count_attachments(), MAX_HEADINGS))]
+        return attached, doc.get_formtype() == _XFA, [doc.get_page_label(i)[:40] for i in range(len(doc))]
 
 def _make_heading(bookmark) -> Optional[Heading]:
     "Make a heading of an entry that has a title and leads to a page"

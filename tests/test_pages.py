@@ -126,7 +126,7 @@ def test_content_counts_not_the_name(tmp_path):
     (tmp_path / "t.png").write_text("hello")
     fails(tmp_path / "t.png", "t.png", "not a PNG")
     Image.new("RGB", (30, 40)).save(tmp_path / "y.gif")
-    fails(tmp_path / "y.gif", "y.gif", "PNG, JPEG")
+    fails(tmp_path / "y.gif", "y.gif", "save it as PNG")
 
 
 def test_folder(tmp_path):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cosee.pages import Pages
 
 # %% auto #0
-__all__ = ['files_of', 'page_names_of', 'Evidence', 'Result', 'result_of', 'is_answered', 'print_answer']
+__all__ = ['files_of', 'page_names_of', 'Evidence', 'Result', 'result_of', 'is_answered', 'note_unread', 'print_answer']
 
 # %% ../../nbs/cli/07_answers.ipynb #1c04c2c4
 def files_of(pages: Pages) -> dict[str, list[int]]:
@@ -56,6 +56,8 @@ class Result(TypedDict):
     seconds: float                    # wall-clock time for the question itself
     stopped: str                      # why the episode ended
     hint: NotRequired[str]            # what would help, where the rule-based reader gave no answer
+    unread: NotRequired[list[dict[str, Any]]] # pages that cannot be read: page, file, file_page and why
+    left_out: NotRequired[list[dict[str, str]]] # what folders and PDFs hold besides and is not read: file and why
     files: NotRequired[list[str]]     # those of several that the question names, if it was asked of these alone
     plan: NotRequired[dict[str, Any]] # of `--plan` or `--quality`: the plan, who made it, and why not the model
     quality: NotRequired[list[dict[str, Any]]] # of `--plan` or `--quality`: what was measured, page by page
@@ -67,7 +69,7 @@ def _locate_page(page: int, pages: Pages) -> dict[str, Any]:
     handle = pages.info(page)
     return dict(file=Path(handle.file).name, file_page=handle.file_page)
 
-_NO_PROPOSAL = 'Nobody proposed an answer before the end'
+_NO_PROPOSAL, _NO_PAGE = 'Nobody proposed an answer before the end', 'No page can be read'
 
 def _explain_missing(episode: Episode) -> str:
     "Why there is no answer, in the words of whoever said so last"
@@ -124,10 +126,27 @@ def _describe_place(entry: Evidence) -> str:
     extent = f', {box[0]}-{box[2]}% across, {box[1]}-{box[3]}% down' if box else ''
     return f"page {entry['page']}{origin}{extent}" + (' (no page says so)' if entry.get('found') == '' else '')
 
+# %% ../../nbs/cli/07_answers.ipynb #left0009
+def note_unread(
+    result: Result,
+    unread: dict[int, str], # pages that cannot be read, and why
+    pages: Pages            # of the document
+) -> Result:                # the same, which says so; where there is no answer, as the reason
+    "Note which pages cannot be read, so that nobody takes them for pages that do not say."
+    if not unread: return result
+    result['unread'] = [dict(page=n, **_locate_page(n, pages), why=why) for n, why in sorted(unread.items())]
+    first, more = result['unread'][0], len(unread) - 1
+    place = 'Page {page}'.format(**first) + f' and {counted(more, "other")}' * bool(more) + ' cannot be read'
+    why = f"{_NO_PAGE if len(unread) == len(pages) else place}: {one_line(first['why'], 200)}"
+    if len(unread) == len(pages) and not is_answered(result): result['reason'] = why
+    elif result['reason']: result['reason'] = f"{result['reason'].removesuffix('.')}. {why}"
+    return result
+
 # %% ../../nbs/cli/07_answers.ipynb #4165a5e2
 def _write_answer(r: Result, page: TerminalPage) -> list[str]:
     "Question, answer, place and reason"
-    none = 'no answer' if (r['reason'] or '').startswith(_NO_PROPOSAL) else 'not answerable from these pages'
+    is_silent = (r['reason'] or '').startswith((_NO_PROPOSAL, _NO_PAGE))
+    none = 'no answer' if is_silent else 'not answerable from these pages'
     guess = f"not sure; the best guess is: {one_line(r['guess'] or '', 1000)}" if r['guess'] else none
     answer = one_line(r['answer'] or '', 1000) if is_answered(r) else guess
     lines = [page.wrap(r['question'], 'Question  '), page.bold(page.wrap(answer, 'Answer    '))]

@@ -4,18 +4,18 @@
 
 # %% ../../nbs/cli/06_ask.ipynb #60d87764
 from __future__ import annotations
-import json, sys, time
+import json, re, sys, time
 from collections import Counter
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Callable, ClassVar, Literal, Optional, TYPE_CHECKING
 from pydantic import Field
-from .answers import Result, files_of, is_answered, page_names_of, print_answer, result_of
+from .answers import Result, files_of, is_answered, note_unread, page_names_of, print_answer, result_of
 from .clients import (ClientOptions, check_client, make_client, open_transcriber, page_sources, read_roles,
                                settle_client, tell_duties, visual_settings)
 from .options import (Count, FileOptions, Interruptible, Many, Options, Share, Switch, TerminalPage,
                                argument, option, print_json, say, show_in_browser)
-from .help import ANSWERED, BAD_INPUT, CODES_HELP, NOTHING, Stop
+from .help import ANSWERED, BAD_INPUT, CODES_HELP, FAILED, NOTHING, Stop
 from ..text.encoder import BOUND
 from ..utils.text import NOT_ANSWERABLE, abstains, check_question, counted, left_text, one_line, same_answer
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class AnswerOptions(ClientOptions, TeamOptions, AnswerOutput, FileOptions):
     password: Optional[str] = None
     bill: Any = None            # what the model that writes pages down was asked
     method_said: bool = False   # was the user told how the model is asked?
+    unread: dict[int, str] = Field({})   # pages that cannot be read, and why
 
 # %% ../../nbs/cli/06_ask.ipynb #aea61e70
 class AskOptions(AnswerOptions):
@@ -127,6 +128,14 @@ def _choose_dpi(args: AnswerOptions) -> int:
     "The resolution that was asked for, or that suits the client"
     return args.dpi or (72 if args.client == 'tiny' else 144)
 
+def _tell_numbers(args: AnswerOptions, pages: Pages):
+    "Say once how pages are counted, where a number is asked for by which a PDF calls another page"
+    if not args.pages and not re.search(r'(?i)\b(?:page|seite|p\.) *[0-9]', ' '.join(args.question)): return
+    for label, page in zip(pages.labels, pages.infos, strict=True):
+        if label.isdigit() and int(label) != page.file_page:
+            say(args, f'pages are counted from the first: what the PDF calls page {label} is page {page.file_page}')
+            return
+
 def _open_document(args: AnswerOptions) -> tuple[Pages, VLMClient]:
     "Pages and client; whatever the user can mend raises `Stop`"
     from cosee.models.remote import VLMClientError
@@ -134,6 +143,8 @@ def _open_document(args: AnswerOptions) -> tuple[Pages, VLMClient]:
     try:
         pages = load_pages(args.files, dpi=_choose_dpi(args), pages=args.pages, password=args.password)
         say(args, f"{counted(len(pages), 'page')} from {', '.join(one_line(f, 60) for f in files_of(pages))}")
+        for file, why in pages.left_out: say(args, one_line(f'not read: {file}: {why}', 300))
+        _tell_numbers(args, pages)
         if args.pages and (last := page_names_of(pages)[-1]) != f'page {len(pages)}':
             say(args, f'pages are counted within this choice: the last one is {last}')
         tell_duties(args, args.client or '', read_roles(args.agents))
@@ -192,6 +203,7 @@ def _read_batch(args: AnswerOptions, words: TextExtractor, pages: list[Page]):
             for page in pages: _read_batch(args, words, [page])
             return
         unread = [(pages[0], f'left out: {e}')]
+    args.unread |= {page.number: why.removeprefix('left out: ') for page, why in unread if why.startswith('left out')}
     for page, why in unread: say(args, one_line(f'{page_names_of(page.document)[page.number - 1]} is {why}', 200))
 
 def _read_pages(args: AnswerOptions, words: TextExtractor, pages: Pages) -> float:
@@ -208,6 +220,7 @@ def _read_index(args: AnswerOptions, index: PageIndex, names: list[str]) -> floa
     "Let an index read all pages, and tell how far it is and what it left out; the seconds that it took"
     progress, before = _ReadingProgress(args, len(index)), Counter(index.words.counts)
     index.read(progress=lambda done, of: progress.tell(done))
+    args.unread |= index.failed
     for n, fault in index.failed.items(): say(args, one_line(f'{names[n - 1]} is left out: {fault}', 200))
     say(args, f'{_describe_reading(args, index.words.counts - before)} in {progress.seconds:.1f} s')
     return progress.seconds + (_look_at_pages(args, index, names) if index.visual else 0.)
@@ -348,6 +361,19 @@ def _run_episode(args: AnswerOptions, client: VLMClient, pages: Pages, question:
     if error := _first_error(episode): raise Stop(f'{question!r}: no agent could act: {error}')
     return episode
 
+# %% ../../nbs/cli/06_ask.ipynb #left0005
+_PAGE_LABEL = re.compile(r'\b((?:page|seite|p\.) *)([A-Za-z]+(?:-?[0-9]+)?)\b', re.I)
+
+def _resolve_labels(args: AnswerOptions, pages: Pages, question: str) -> str:
+    "Write the number of a page for the label by which a question names it, such as page iv"
+    labels = [label.casefold() for label in pages.labels] if _PAGE_LABEL.search(question) else []
+    def number_of(m: re.Match[str]) -> str:
+        if labels.count(m[2].casefold()) != 1: return m[0]
+        number = labels.index(m[2].casefold()) + 1
+        say(args, f'  what the PDF calls page {m[2]} is page {number} here')
+        return f'{m[1]}{number}'
+    return _PAGE_LABEL.sub(number_of, question)
+
 # %% ../../nbs/cli/06_ask.ipynb #7eabce26
 def _find_files(args: AnswerOptions, client: VLMClient, pages: Pages, question: str) -> list[str]:
     "The files that a question names, where there are several; [] where it names none, or all"
@@ -378,6 +404,7 @@ def _ask_one(args: AnswerOptions, client: VLMClient, answers: Answers, question:
     "Answer a question, of the files that it names if it names any, and of all if these do not answer it"
     from cosee.models.discovery import model_hint
     pages, episodes, results = answers
+    asked, question = question, _resolve_labels(args, pages, question)
     start, some = time.perf_counter(), _find_files(args, client, pages, question)
     episode = _run_episode(args, client, pages, question, _focus_on_files(args, pages, some, focus) if some else focus)
     if some and abstains(episode['answer']):
@@ -385,9 +412,13 @@ def _ask_one(args: AnswerOptions, client: VLMClient, answers: Answers, question:
         episode, some = _run_episode(args, client, pages, question, focus), []
     episode['seconds'] = time.perf_counter() - start
     sure = _SURE.get(args.client or '', 0.) if args.sure is None else args.sure
-    result = result_of(episode, question, client.name, pages, episode['seconds'], reading, sure)
+    args.unread |= {int(n): why for n, why in episode['trace'].get('unread', {}).items()}
+    result = note_unread(result_of(episode, asked, client.name, pages, episode['seconds'], reading, sure),
+                         args.unread, pages)
+    if pages.left_out: result['left_out'] = [one._asdict() for one in pages.left_out]
     if some: result['files'] = some
-    if args.client == 'ocr' and not is_answered(result): result['hint'] = model_hint()
+    if args.client == 'ocr' and not is_answered(result) and len(args.unread) < len(pages):
+        result['hint'] = model_hint()
     if reader := open_transcriber(args): result['reading_tokens'] = reader.usage.total_tokens
     if args.bill: result['reading'] = args.bill.to_dict()
     episodes.append(episode)
@@ -431,6 +462,7 @@ def _report(args: AnswerOptions, answers: Answers, html: bool = True):
         for r, e in zip(results, episodes, strict=True): print_answer(r, e, page, names)
         read = bill_text(results[-1].get('reading', {})) if results else ''
         if read: print(page.grey(page.wrap(read, 'Pages     ')))
+        for file, why in pages.left_out: print(page.wrap(one_line(f'{file}: {why}', 300), 'Not read  '))
     if args.html and html: _write_page(args, args.html, pages, episodes)
 
 # %% ../../nbs/cli/06_ask.ipynb #fe430b47
@@ -446,14 +478,17 @@ def _describe_rest(args: AnswerOptions, answers: Answers, questions: int, words:
     return '; '.join(parts) or 'nothing was finished'
 
 # %% ../../nbs/cli/06_ask.ipynb #4177a64a
-def _choose_exit_code(results: list[Result]) -> int: return ANSWERED if any(map(is_answered, results)) else NOTHING
+def _choose_exit_code(args: AnswerOptions, answers: Answers) -> int:
+    pages, _, results = answers
+    if any(map(is_answered, results)): return ANSWERED
+    return FAILED if len(args.unread) == len(pages) else NOTHING
 
 def ask(options: AskOptions) -> int:
     "Answer questions about a document."
     settle_client(options)
     answers = _ask_all(options)
     _report(options, answers)
-    return _choose_exit_code(answers[-1])
+    return _choose_exit_code(options, answers)
 
 # %% ../../nbs/cli/06_ask.ipynb #64951894
 _WORDINGS = dict(literal=2, paraphrase=1, unanswerable=1)   # wording -> how many questions of it the demo asks
@@ -506,4 +541,4 @@ def demo(options: DemoOptions) -> int:
     if gold and not options.as_json: print(_judge_results(answers[-1], gold))
     if options.html and not options.no_open and sys.stdout.isatty():
         show_in_browser(Path(options.html).absolute().as_uri())
-    return _choose_exit_code(answers[-1])
+    return _choose_exit_code(options, answers)

@@ -5,7 +5,7 @@
 # %% ../../nbs/cli/08_extract.ipynb #9a4f0b49
 from __future__ import annotations
 import json, os, sys, time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Optional, TYPE_CHECKING
@@ -45,6 +45,7 @@ class ExtractOptions(ClientOptions, Interruptible):
     total_tokens: Optional[Count] = option(None, 'begin no further document once this command has used so many tokens',
                                            'N')
     dpi: Count = option(144, 'resolution at which PDFs are drawn', 'N')
+    password: Optional[str] = option(None, 'opens protected PDFs')
     in_flight: Count = option(1, 'documents at once, such as for a served model', 'N')
     examples: ClassVar[str] = f'''a schema:
   {{"type": "object", "title": "Invoice", "required": ["total"], "properties": {{
@@ -66,17 +67,21 @@ examples:
 {CODES_HELP}'''
 
 # %% ../../nbs/cli/08_extract.ipynb #2074c321
-def _list_files(paths: Sequence[Path], absolute: bool) -> list[str]:
-    "Files to be read, as they are named or by `absolute` paths; raises `Stop` for what is none"
+def _list_files(args: ExtractOptions, absolute: bool) -> tuple[list[str], dict[str, str]]:
+    "Files to be read, as they are named or by `absolute` paths, and others with the reason; `Stop` for what is none"
     from cosee.pages import PageError, files_inside
-    out = list[Path]()
-    for path in paths:
+    read, left_out, own = list[Path](), dict[str, str](), [args.schema_file, *([args.out] if args.out else [])]
+    def name_of(path: Any) -> str: return os.path.abspath(path) if absolute else str(path)
+    for path in args.files:
         name = one_line(str(path), 200)
         if not path.exists(): raise Stop(f'{name} does not exist', BAD_INPUT)
         if not (path.is_dir() or path.is_file()): raise Stop(f'{name} is no regular file', BAD_INPUT)
-        try: out += files_inside(path, deep=True) if path.is_dir() else [path]
+        try: found = files_inside(path, deep=True) if path.is_dir() else ([path], [])
         except PageError as e: raise Stop(str(e), BAD_INPUT) from e
-    return list(dict.fromkeys(os.path.abspath(p) if absolute else str(p) for p in out))
+        read += found[0]
+        left_out |= {name_of(file): why for file, why in found[1]
+                     if not any(Path(file).absolute().is_relative_to(p.absolute()) for p in own)}
+    return list(dict.fromkeys(map(name_of, read))), left_out
 
 def _prepare_extractor(args: ExtractOptions) -> Extractor:
     "Schema, client and settings; whatever the user can mend raises `Stop`"
@@ -89,7 +94,7 @@ def _prepare_extractor(args: ExtractOptions) -> Extractor:
     try: client = make_client(args)
     except (ValueError, OSError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
     return Extractor(form, client, args.by, not args.no_check, args.dpi, args.max_tokens, *page_sources(args),
-                     split=args.split or '')
+                     split=args.split or '', password=args.password)
 
 # %% ../../nbs/cli/08_extract.ipynb #b19cd331
 def _is_file(out: Path) -> bool:
@@ -109,6 +114,14 @@ def _open_folder(args: ExtractOptions, out: Path, extractor: Extractor, stack: E
     begin_folder(out, load_schema(args.schema_file), about)
     stack.enter_context(locked_file(out / '.lock'))
     return out / DOCUMENTS
+
+def _open_lines(out: Path, stack: ExitStack):
+    "Lock a file of lines, which need not be there; RunError where it is being written, or cannot be"
+    from cosee.runs.log import RunError, locked_file
+    try: stack.enter_context(locked_file(out.with_name(f'.{out.name}.lock')))
+    except OSError as e: raise RunError(f'{out} cannot be written ({e.strerror}); name another file') from e
+    except RunError:
+        raise RunError(f'{out} is being written by another process; wait for it, or name another file') from None
 
 def _print_line(line: dict[str, Any], as_json: bool):
     "Write a line to standard output, for a terminal as a table"
@@ -139,6 +152,7 @@ def _describe_document(line: dict[str, Any]) -> str:
     there, unsure = sum(f['value'] is not None for f in line['fields']), line['doubtful']
     text = f"{name}: {there} of {counted(len(line['fields']), 'value')}"
     if unsure: text += f", {len(unsure)} doubtful: {one_line(', '.join(unsure), 80)}"
+    for one in line.get('left_out', []): text += one_line(f"; not read: {one['file']}: {one['why']}", 300)
     if bill := bill_text(line.get('reading', {})): text += f'; {bill}'
     if records := line.get('records'):
         text += (f"\n{name} looks like {records['count']} records in one file: the same form again and again, each "
@@ -167,11 +181,19 @@ def extract(options: ExtractOptions) -> int:
 
 def _extract_all(args: ExtractOptions, stack: ExitStack) -> int:
     "The same; RunError for a folder that cannot be used"
-    from cosee.extraction.folder import find_work, known_lines, write_line
+    from cosee.extraction.folder import find_work, known_lines, tidy_lines, write_line
     is_folder = args.out is not None and not _is_file(args.out)
-    extractor, paths = _prepare_extractor(args), _list_files(args.files, absolute=is_folder)
+    extractor, (paths, left_out) = _prepare_extractor(args), _list_files(args, absolute=is_folder)
+    for file, why in left_out.items(): say(args, one_line(f'not read: {file}: {why}', 300))
     out = _open_folder(args, args.out, extractor, stack) if args.out and is_folder else args.out
+    if out and not is_folder: _open_lines(out, stack)
     work = find_work(extractor, paths, known_lines(out) if out else {})
+    work.keys |= dict.fromkeys(left_out, [])
+    if out and not is_folder: tidy_lines(out, work, extractor.mark)
+    for file, why in left_out.items():
+        line = dict(file=file, key='', error=f'not read: {why}')
+        if out: write_line(out, line)
+        else: _print_line(line, args.as_json)
     if args.split: say(args, f"{counted(len(work) + work.done, 'record')} in {counted(len(paths), 'file')}")
     if work.done: say(args, f"{counted(work.done, 'document')} of {len(work) + work.done} there already")
     done, failed, again = 0, 0, '; the same command goes on' if out else ''
@@ -182,6 +204,7 @@ def _extract_all(args: ExtractOptions, stack: ExitStack) -> int:
         done, failed = done + 1, failed + ('error' in line)
     args.on_interrupt, left = None, len(work) - done
     say(args, f"{counted(done - failed, 'document')} read" + (f', {failed} failed' if failed else '') +
+        (f", {counted(len(left_out), 'other file')} left out" if left_out else '') +
         (f', {left} not begun: the tokens of --total-tokens are used{again}' if left else ''))
     if args.out and is_folder: _write_tables(args, args.out)
     return FAILED if failed or left else ANSWERED

@@ -13,8 +13,9 @@ import csv, io, json, re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional, TYPE_CHECKING, Union
-from .records import (
-    DataError, Images, Located, Record, Source, check_image, field_of, inside, pdf_images, read_jsonl, whole_number)
+from cosee.datasets.records import (
+    DataError, Images, Located, Record, Source, check_image, field_of, inside, pdf_images, read_csv, read_jsonl,
+    whole_number)
 from .sample import Meta, OnError, Sample, Split, ToSample
 from ..pages import PageError, open_image, load_pages
 from ..utils.text import means_none
@@ -111,9 +112,9 @@ def _decode_table(
 
 
 # %% ../../nbs/datasets/02_folder.ipynb #7491fe5c
-def _read_row(row: dict[Any, Any]) -> Record:
+def _read_row(names: Sequence[str], cells: Sequence[str]) -> Record:
     "The cells of a CSV row that say something; several answers are separated by '|'"
-    rec: Record = {k.strip(): v for k, v in row.items() if isinstance(k, str) and isinstance(v, str) and v.strip()}
+    rec: Record = {name: cell for name, cell in zip(names, cells, strict=False) if cell.strip()}
     if 'answer' in rec: rec['answer'] = [a.strip() for a in rec['answer'].split('|')]
     return rec
 
@@ -144,15 +145,13 @@ def _read_table(path: Path, encoding: Optional[str]) -> Iterator[Located]:
     said = re.match(r'sep=([^"\r\n])\r?\n', text)
     text, before = (text[said.end():], 1) if said else (text, 0)
     sep = _detect_delimiter((text.splitlines() or [''])[0], said[1] if said else ',;\t', name)
-    reader = csv.DictReader(io.StringIO(text, newline=''), delimiter=sep)
-    reader.fieldnames = _column_names(reader.fieldnames or ())
-    try:
-        for row in reader:
-            where, over = f'{name}, line {reader.line_num + before}', [c for c in row.get(None) or () if c.strip()]
-            if over: yield where, DataError(f'{where}: more cells than columns, from {over[0][:40]!r} on; put a cell '
-                                            f'with the delimiter {sep!r} in it in quotes')
-            else: yield where, _read_row(row)
-    except csv.Error as e: raise DataError(f'{name}, line {reader.line_num + before}: no CSV ({e})') from None
+    rows = read_csv(io.StringIO(text, newline=''), name, sep, before)
+    columns = _column_names(next(rows, ('', []))[1])
+    for where, cells in rows:
+        over = [c for c in cells[len(columns):] if c.strip()]
+        if over: yield where, DataError(f'{where}: more cells than columns, from {over[0][:40]!r} on; put a cell '
+                                        f'with the delimiter {sep!r} in it in quotes')
+        else: yield where, _read_row(columns, cells)
 
 _WORKBOOKS = b'PK\x03\x04', b'\xd0\xcf\x11\xe0'   # first bytes of .xlsx and .ods, and of .xls
 

@@ -7,14 +7,14 @@ __all__ = ['RECEIPT_QUESTIONS', 'TextLine', 'FORM_QUESTIONS', 'CONTRACT_QUESTION
            'kleister_nda']
 
 # %% ../../nbs/datasets/09_forms.ipynb #9998335e
-import csv, lzma, re
+import lzma, re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 from ..utils.boxes import Box, Size
 from .records import (
     DataError, Images, Located, Record, check_image, field_of, first_of, inside, parse_list, pdf_images,
-    read_jsonl, read_object, whole_number)
+    read_csv, read_jsonl, read_object, whole_number)
 from .sample import Layout, Meta, PageBox, Sample
 from ..pages import Pages
 from ..utils.text import NOT_ANSWERABLE
@@ -217,10 +217,11 @@ _AD_PDFS = ('pdfs', 'data/pdfs', 'ad-buy-form/main/pdfs', 'main/pdfs', '.')
 def _read_manifest(path: Path) -> Iterator[Located]:
     "Rows of a CSV file with their line"
     with path.open(newline='', encoding='utf-8-sig', errors='replace') as f:
-        reader = csv.DictReader(f)
-        missing = [c for c in ('file_id', *_DEEPFORM) if c not in (reader.fieldnames or ())]
+        rows = read_csv(f, path.name)
+        _, columns = next(rows, ('', []))
+        missing = [c for c in ('file_id', *_DEEPFORM) if c not in columns]
         if missing: raise DataError(f'{path.name}: column {missing[0]!r} is missing')
-        for row in reader: yield f'{path.name}, line {reader.line_num}', row
+        for where, cells in rows: yield where, dict(zip(columns, cells, strict=False))
 
 def deepform(
     root: Path, # folder of the data set

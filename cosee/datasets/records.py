@@ -8,11 +8,11 @@ from ..utils.config import need
 
 # %% auto #0
 __all__ = ['Source', 'T', 'Options', 'DataError', 'OutsideError', 'Images', 'field_of', 'inside', 'check_image', 'read_jsonl',
-           'read_json', 'read_object', 'open_parquet', 'read_parquet', 'parse_list', 'whole_number', 'page_numbers',
-           'parquet_files', 'first_of', 'image_bytes', 'pdf_images']
+           'read_csv', 'read_json', 'read_object', 'open_parquet', 'read_parquet', 'parse_list', 'whole_number',
+           'page_numbers', 'parquet_files', 'first_of', 'image_bytes', 'pdf_images']
 
 # %% ../../nbs/datasets/00_records.ipynb #29760721
-import ast, gzip, json, re, zlib
+import ast, csv, gzip, json, re, zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -168,6 +168,23 @@ def read_jsonl(
                 if line.strip(): yield where, _parse_line(line, where)
         except (gzip.BadGzipFile, EOFError, zlib.error) as e:
             raise DataError(f'{path.name}: cannot be read behind line {n} ({str(e)[:80]})') from None
+
+def read_csv(
+    lines: Iterable[str],  # of a table, with their ends
+    name: str,             # of its file, for errors
+    delimiter: str = ',',  # between cells
+    before: int = 0        # lines of the file that stand before
+) -> Iterator[tuple[str, list[str]]]: # file and line, and the cells
+    "Rows of a table, empty ones passed over; raises DataError where a quote is not closed, or out of place."
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        start = rows.line_num + before + 1
+        try: cells = next(rows, None)
+        except csv.Error as e:
+            raise DataError(f'{name}, line {start}: no CSV ({e}); a cell that begins with a quote ends with one, and '
+                            'a quote within it is written twice') from None
+        if cells is None: return
+        if cells: yield f'{name}, line {rows.line_num + before}', cells
 
 # %% ../../nbs/datasets/00_records.ipynb #b511fd7b
 _BOM = b'\xef\xbb\xbf'

@@ -12,7 +12,7 @@ __all__ = ['By', 'FieldResult', 'Call', 'Extraction', 'extract', 'field_rows', '
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Optional, TypedDict, cast
+from typing import Any, Literal, NotRequired, Optional, TypedDict, cast
 from ..board import Board
 from ..controller import MODEL_FAILED, CallRecord, call_record
 from ..agents import PLAIN_GEN, reading_of
@@ -26,7 +26,7 @@ from ..models.backends import record
 from ..models.client import NoReply, Reply, Request, VLMClient, as_client, most_tokens, page_request, usable
 from ..models.reader_client import OcrClient
 from ..models.usage import BudgetExceeded, Ledger, UsageRecord
-from ..pages import page_sizes
+from ..pages import PageError, page_sizes
 from ..text.grounding import TextLocator
 from ..text.ocr import TextExtractor
 from ..text.encoder import BOUND
@@ -64,6 +64,7 @@ class Extraction(TypedDict):
     calls: list[Call]
     client: str
     stopped: str                  # 'complete', or why it ended before
+    unread: NotRequired[dict[str, str]] # pages of a long document that cannot be read: number -> why
 
 _NOT_SAID = 'the pages that were shown do not say it'
 
@@ -91,6 +92,7 @@ class _Episode:
     shown: list[int] = field(default_factory=list)
     text: TextLocator = field(default_factory=lambda: TextLocator({}))
     order: Order = ''
+    unread: dict[int, str] = field(default_factory=dict)
 
     def read(self, numbers: Sequence[int]) -> None:
         "Read the text of the pages that are looked at"
@@ -276,7 +278,10 @@ def _choose_pages(episode: _Episode, part: Sequence[int], visual: Any) -> list[i
     for query in queries:
         for rank, hit in enumerate(index.search(query, _OF_EACH)):
             found[hit.page] = found.get(hit.page, 0.) + 1 / (1 + rank)
-    best = sorted(found, key=lambda n: (-found[n], n))[:_MOST_PAGES]
+    failed = {place: index.failed[n] for place, n in enumerate(index.numbers, 1) if n in index.failed}
+    if len(failed) == len(part): raise PageError(f'no page can be read: {failed[1]}')
+    episode.unread = {part[place - 1]: why for place, why in failed.items()}
+    best = sorted(found.keys() - failed.keys(), key=lambda n: (-found[n], n))[:_MOST_PAGES]
     return [part[n - 1] for n in sorted(best)] or list(part[:FEW_PAGES])
 
 # %% ../../nbs/extraction/05_extract.ipynb #51e6f718
@@ -355,9 +360,11 @@ def _outcome(episode: _Episode, stopped: str) -> Extraction:
     fields += [r for found in episode.rows.values() for row in found for r in row.values()]
     doubtful = [r['path'] for r in fields if _is_doubtful(kinds[re.sub(r'\[\d+\]', '[]', r['path'], count=1)], r)]
     fields = [cast(FieldResult, {**r, 'bbox': episode.sure_box(r)}) for r in fields]
-    return Extraction(value=value, fields=fields, doubtful=doubtful, shown=episode.shown,
-                      board=episode.board.to_dict(), usage=episode.ledger.total.to_dict(), calls=episode.calls,
-                      client=episode.client.name, stopped=stopped)
+    out = Extraction(value=value, fields=fields, doubtful=doubtful, shown=episode.shown,
+                     board=episode.board.to_dict(), usage=episode.ledger.total.to_dict(), calls=episode.calls,
+                     client=episode.client.name, stopped=stopped)
+    if episode.unread: out['unread'] = {str(n): why for n, why in sorted(episode.unread.items())}
+    return out
 
 # %% ../../nbs/extraction/05_extract.ipynb #9ab3fe5e
 def extract(

@@ -8,7 +8,8 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['KIND', 'DOCUMENTS', 'GOLD', 'SCHEMA', 'REPORT', 'Scalar', 'Lines', 'Verdict', 'GoldOf', 'Row', 'FieldLine',
            'DocumentLine', 'document_name', 'Document', 'document_key', 'Extractor', 'known_lines', 'Work', 'find_work',
-           'new_lines', 'write_line', 'is_extraction', 'begin_folder', 'Gold', 'Extracted', 'row_path', 'export_values']
+           'new_lines', 'write_line', 'is_extraction', 'begin_folder', 'tidy_lines', 'Gold', 'Extracted', 'row_path',
+           'export_values']
 
 # %% ../../nbs/extraction/06_folder.ipynb #7abb720e
 import json, re, time
@@ -76,6 +77,7 @@ class DocumentLine(BaseModel):
     reading: dict[str, Union[bool, int, float, None]] = {}   # of a model that wrote pages down, see `PageBill`
     seconds: float = Field(0., ge=0)
     stopped: str = ''
+    left_out: list[dict[str, str]] = []   # pages, and what a PDF holds besides: file, and why it is not read
     error: Optional[str] = None
 
     @property
@@ -123,6 +125,7 @@ class Extractor:
     words: Optional[TextExtractor] = None      # text extractor where the client has none; None: a new one
     visual: Optional[dict[str, Any]] = None # opens a visual retriever, as in `PageIndex`; None: none
     split: str = ''                  # how files are split into records, see `split_pages`; '': not at all
+    password: Optional[str] = None   # opens protected PDFs
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -146,7 +149,7 @@ class Extractor:
         "Split a file into records; one that cannot be read stays whole, and its line says why."
         if not self.split or not Path(file).is_file(): return [Document(file)]
         try:
-            pages = load_pages(file, dpi=self.dpi)
+            pages = load_pages(file, dpi=self.dpi, password=self.password)
             records = find_records(self.text_extractor.read(pages)) if self.split == 'auto' else None
             parts = split_pages(self.split, len(pages), records)
         except (PageError, VLMClientError, OSError): return [Document(file)]
@@ -157,7 +160,7 @@ class Extractor:
         key: str             # see `document_key`
     ) -> dict[str, Any]:     # JSON-ready
         "Say what a document says, or why it cannot be read."
-        start, about = time.perf_counter(), dict[str, Any](file=document.file, key=key)
+        start, about = time.perf_counter(), dict[str, Any](file=document.file, key=key, hash=self.mark)
         if document.part: about['pages'] = list(document.part)
         with page_bill() as bill:
             try: found = self._extract(document)
@@ -168,16 +171,20 @@ class Extractor:
 
     def _extract(self, document: Document) -> dict[str, Any]:
         "What a document says, without Board and calls"
-        pages, words = load_pages(document.file, dpi=self.dpi), self.text_extractor
+        pages, words = load_pages(document.file, dpi=self.dpi, password=self.password), self.text_extractor
         found = extract(pages, self.form, self.client, by=self.by, check=self.check, part=document.part,
                         ledger=Ledger(self.max_tokens), words=words, visual=self.visual)
-        out = {k: v for k, v in found.items() if k not in ('board', 'calls')}
+        out = {k: v for k, v in found.items() if k not in ('board', 'calls', 'unread')}
+        unread = [dict(file=f'{document.file}, page {n}', why=why) for n, why in found.get('unread', {}).items()]
+        if left_out := [one._asdict() for one in pages.left_out] + unread: out['left_out'] = left_out
         return out if self.split else {**out, **_note_records(pages, words)}
 
 def _note_records(pages: Pages, words: TextExtractor) -> dict[str, Any]:
     "What a line says of a file that holds many records: how many, and what tells them apart"
-    found = find_records(words.read(pages[:FEW_PAGES])) if len(pages) > 1 else None
-    if found and len(pages) > FEW_PAGES: found = find_records(words.read(pages))
+    try:
+        found = find_records(words.read(pages[:FEW_PAGES])) if len(pages) > 1 else None
+        if found and len(pages) > FEW_PAGES: found = find_records(words.read(pages))
+    except PageError: return {}   # what is broken is told with the fields
     return dict(records=dict(count=len(found.pages), key=one_line(found.key, 60))) if found else {}
 
 def _write_error(e: Exception) -> str:
@@ -209,6 +216,7 @@ class Work:
     copies: list[dict[str, Any]]              # lines of documents whose contents are known
     groups: list[tuple[str, list[Document]]]  # key, and the documents that have it; without a key, one document
     done: int                                 # documents that have their line
+    keys: dict[str, list[str]]                # file -> what its documents are known by
 
     def __len__(self): return len(self.copies) + sum(len(documents) for _, documents in self.groups)
 
@@ -218,11 +226,12 @@ def find_work(
     known: Lines           # lines that are there
 ) -> Work:
     "Find what is left to do, in order."
-    groups, work, mark = dict[tuple[str, Document], list[Document]](), Work([], [], 0), extractor.mark
+    groups, work, mark = dict[tuple[str, Document], list[Document]](), Work([], [], 0, {}), extractor.mark
     for file in dict.fromkeys(files):
         file_key = document_key(file, mark)
         for document in extractor.documents(file):
             key = _make_record_key(file_key, document.part)
+            work.keys.setdefault(file, []).append(key)
             lines = known.get(key, {}) if key else {}
             if file in lines: work.done += 1
             elif lines: work.copies.append({**next(iter(lines.values())), 'file': file})
@@ -281,6 +290,41 @@ def begin_folder(
     private_folder(folder)
     write_whole(folder / SCHEMA, json.dumps(schema, ensure_ascii=False, indent=1) + '\n', mode=0o600)
     write_about(folder, {'kind': KIND, **about})
+
+# %% ../../nbs/extraction/06_folder.ipynb #left0012
+_BEGIN = b'{"file": '   # of every line
+
+def _parse_line(text: bytes) -> Optional[dict[str, Any]]:
+    "Parse a line about a document; None where it is none"
+    try: line = json.loads(text)
+    except (ValueError, RecursionError): return None
+    return line if isinstance(line, dict) and all(isinstance(line.get(k), str) for k in ('file', 'key')) else None
+
+def _is_of(line: Mapping[str, Any], mark: str) -> bool:
+    "Was a line read with the schema, client and settings of a mark? One that does not say so shows it by its key"
+    if 'hash' in line: return line['hash'] == mark
+    part = line.get('pages')
+    return line['key'] == document_key(line['file'], mark, tuple(part) if part else None)
+
+def tidy_lines(
+    path: Union[str, Path], # of lines, which need not be there
+    work: Work,             # what is read of which files now
+    mark: str               # of the schema, the client and the settings, as `Extractor` has it
+):
+    "Keep a line for each document, and none that is torn or of a file that has changed; RunError for another schema."
+    kept, data = dict[Any, dict[str, Any]](), Path(path).read_bytes() if Path(path).is_file() else b''
+    for n, text in enumerate(data.splitlines(), 1):
+        line = _parse_line(text)
+        if line is None and (text.startswith(_BEGIN) or _BEGIN.startswith(text.strip())): continue   # torn, or empty
+        if line is None: raise RunError(f'{path}, line {n}: no fields of a document; name another file')
+        if not line.get('error') and not _is_of(line, mark):
+            raise RunError(f'{path}, line {n}: these fields were read with another schema, client or settings; '
+                           'name another file')
+        file, name = line['file'], (line['file'], str(line.get('pages')))
+        is_old = file in work.keys and (line.get('error') or line['key'] not in work.keys[file])
+        if not is_old and (not line.get('error') or name not in kept): kept[name] = line
+    tidy = ''.join(json.dumps(line, ensure_ascii=False) + '\n' for line in kept.values()).encode('utf-8', 'replace')
+    if tidy != data: write_whole(path, tidy, mode=0o600)
 
 # %% ../../nbs/extraction/06_folder.ipynb #46dc40e1
 Verdict = Literal['accepted', 'corrected', 'absent', 'open']   # open: what was said of it is taken back

@@ -165,6 +165,7 @@ def _make_fields(run: Extracted, lines: Sequence[DocumentLine]) -> list[Html]:
 def _make_failed(lines: Sequence[DocumentLine]) -> list[Html]:
     "Documents that could not be read, and those that were not read to their end"
     failed = [(line.file, line.error) for line in lines if line.error]
+    failed += [(one.get('file', ''), one.get('why', '')) for line in lines for one in line.left_out]
     failed += [(line.file, line.stopped) for line in lines if line.stopped not in ('', 'complete')]
     return [el('h2', 'Not read, or not to the end'), _html_table(('document', 'why'), failed)] if failed else []
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ['Golds', 'SCORE_HEAD', 'same_value', 'Mark', 'FieldScore', 'FieldScores', 'score_fields', 'read_lines']
 
 # %% ../../nbs/extraction/09_scores.ipynb #8ca405a6
-import re
+import json, re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -19,7 +19,6 @@ from ..eval.registry import best_pairs
 from ..eval.statistics import Estimate, bootstrap
 from ..eval.text_scores import anls_rrc
 from .schema import Field, Form, Order, SchemaError, Source, Table, read_schema, read_value
-from ..utils.files import json_lines
 from ..utils.text import Md, answer_key, counted, md_line, md_table, one_line
 
 # %% ../../nbs/extraction/09_scores.ipynb #b6e5455d
@@ -318,5 +317,12 @@ def score_fields(
 def read_lines(
     path: Union[str, Path] # results.jsonl, or gold.jsonl
 ) -> list[dict[str, Any]]: # those that are JSON objects
-    "The lines of a file of results or of gold values."
-    return [said for _, said in json_lines(path)]
+    "The lines of a file of results or of gold values; raises `SchemaError` for a broken one."
+    texts, out = Path(path).read_bytes().splitlines(keepends=True), list[dict[str, Any]]()
+    for n, text in enumerate(texts, 1):
+        try: said = json.loads(text) if text.strip() else None
+        except (ValueError, RecursionError) as e:
+            if n == len(texts) and not text.endswith(b'\n'): continue   # cut off
+            raise SchemaError(f'{path}, line {n}: broken JSON ({str(e)[:80]}); mend it, or take it out') from None
+        if isinstance(said, dict): out.append(said)
+    return out

@@ -33,6 +33,7 @@ class _Outcome(TypedDict, total=False):
     stopped: str
     shown: list[int]               # numbers of the pages that anybody was shown
     page_tokens: int               # most tokens of the text of a page, where page text was shown
+    doc_hash: str                  # SHA-256 of the document's files, '' where it has none; older records do not say
     scores: dict[str, float]
     right: Optional[bool]          # by the first metric of the run, from 0.5; None without gold
     team: Optional[dict[str, Any]] # cells, coverage, redundancy and corrections of the Board
@@ -262,6 +263,7 @@ class _Record(TypedDict, total=False):
     stopped: Optional[str]
     shown: Optional[list[_Count]]
     page_tokens: Optional[_Count]
+    doc_hash: Optional[str]
     scores: Optional[_Numbers]
     right: Optional[bool]
     team: Optional[_Numbers]
@@ -408,3 +410,4 @@ class Entry(NamedTuple):
     ok: bool     # did it end well?
     data: str    # fingerprint of its sample
     attempt: int # how often it was tried
+    doc_hash: str = '' # SHA-256 of its document; '' where the record does not say

@@ -4,12 +4,13 @@
 
 # %% ../../nbs/runs/03_record.ipynb #60191add
 from __future__ import annotations
-import json, re, signal, sys, threading, time
+import json, os, re, signal, sys, threading, time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, TypeVar, cast
+from pathlib import Path
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, TypeVar, cast
 from ..board import Board
 from ..utils.config import ConfigError, UnknownName, redact
 from ..datasets.registry import LOADERS, load
@@ -19,8 +20,9 @@ from ..policies import Method, make_method
 from ..eval.metrics import score_many
 from ..agents import DIRECT_TOKENS
 from ..budgets import DIRECT, Answer, Task, sample_id, seed_of
-from ..utils.files import digest
+from ..utils.files import digest, file_hash
 from ..focus import listed
+from ..pages import Pages
 from ..models.usage import Ledger
 from ..models.batching import own_account
 from ..models.transcriber import PageBill, page_bill
@@ -30,8 +32,8 @@ from .table import score_all
 from ..utils.text import one_line
 
 # %% auto #0
-__all__ = ['RIGHT', 'T', 'split_of', 'samples_of', 'start_record', 'utc_now', 'Timeout', 'limited', 'answer_one', 'Job',
-           'read_shard', 'jobs_of', 'run_here', 'at_once']
+__all__ = ['RIGHT', 'T', 'split_of', 'samples_of', 'hash_document', 'start_record', 'utc_now', 'Timeout', 'limited', 'answer_one',
+           'Job', 'read_shard', 'jobs_of', 'run_here', 'at_once']
 
 # %% ../../nbs/runs/03_record.ipynb #c0100181
 _KEPT = ('wording', 'kind', 'style', 'answer_type', 'answer_format', 'year_flag', 'evidence_pages', 'evidence_boxes',
@@ -154,6 +156,20 @@ def _finish_record(config: RunConfig, record: Record, outcome: Answer, pages: in
     to_line(finished)
     return finished
 
+# %% ../../nbs/runs/03_record.ipynb #left0014
+@lru_cache(maxsize=4096)
+def _hash_file(path: str, size: int, changed: int) -> str: return file_hash(path)
+
+def hash_document(
+    images: Sequence[Any] # of a sample
+) -> str:                 # '' where a page is no file, or a file is gone
+    "Hash the files of a document by SHA-256: that of its one file, or one for all of them."
+    paths = images.paths if isinstance(images, Pages) else getattr(images, 'sources', [])
+    if not paths or not all(isinstance(path, (str, Path)) for path in paths): return ''
+    try: found = [_hash_file(str(p), (stat := os.stat(p)).st_size, stat.st_mtime_ns) for p in paths]
+    except OSError: return ''
+    return found[0] if len(found) == 1 else digest(found, 64)
+
 # %% ../../nbs/runs/03_record.ipynb #7a684210
 def start_record(
     config: RunConfig, # the run
@@ -165,7 +181,7 @@ def start_record(
     "What is asked, by whom, with which seed."
     seed = seed_of(config.seed, sample_id(sample, index), method.name)
     known = dict(method=method.name, seed=seed, status='failed', error=None, answer='', usage={}, attempt=attempt,
-                 times={})
+                 times={}, doc_hash=hash_document(sample['images']))
     return cast(Record, {**question_fields(sample, index), **known})
 
 # %% ../../nbs/runs/03_record.ipynb #663e8f91
@@ -252,6 +268,9 @@ def _number_attempt(record: Record, entry: Optional[Entry], retry_failed: bool) 
     if entry is None: return 1
     if entry.data and entry.data != record['data']:
         raise RunError(f"sample {record['sample']!r} was answered before in another form: the data changed")
+    if entry.doc_hash and entry.doc_hash != record.get('doc_hash'):
+        raise RunError(f"sample {record['sample']!r} was answered before from another document: the file of "
+                       f"{one_line(str(record['doc']), 80)!r} changed; put it back, or name another folder")
     return entry.attempt + 1 if retry_failed and not entry.ok else 0
 
 def jobs_of(

@@ -61,7 +61,8 @@ class Run:
         if self.path.is_fifo(): raise RunError(f'{self.path} is no file')
         for offset, r in read_pack(self.path) if self.packed else read_records(self.path, self.faults):
             place = rank.get(r['method'], len(rank))
-            out[key_of(r)] = Entry(r['index'], place, offset, r['status'] == 'ok', r['data'], r['attempt'])
+            out[key_of(r)] = Entry(r['index'], place, offset, r['status'] == 'ok', r['data'], r['attempt'],
+                                   r.get('doc_hash') or '')
         if self.faults: warn_damaged(self.path, fault_words(self.faults))
         return out
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, IO, Literal, NamedTuple, Optional, TYPE_CHECKING, TypedDict, Union
-from ..pages import MAX_PIXELS, PageError, Pages, files_inside, load_pages
+from ..pages import MAX_PIXELS, LeftOut, PageError, Pages, files_inside, load_pages, walk_folder
 from ..retrieval.index import PageHit, PageIndex
 from ..runs.log import OPENED
 from ..runs.record import utc_now
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from cosee.text.page_text import TextLine
 
 # %% auto #0
-__all__ = ['MOST_SEEN', 'Kind', 'DPI', 'SIDES', 'KEPT_OPEN', 'KEPT_DOCUMENTS', 'RequestError', 'AllowedPaths', 'Caller',
-           'caller_of', 'Limits', 'DocumentInfo', 'Document', 'Upload', 'Library']
+__all__ = ['MOST_SEEN', 'Kind', 'DPI', 'SIDES', 'KEPT_OPEN', 'KEPT_DOCUMENTS', 'RequestError', 'Listing', 'AllowedPaths',
+           'Caller', 'caller_of', 'Limits', 'DocumentInfo', 'Document', 'Upload', 'Library']
 
 # %% ../../nbs/server/01_documents.ipynb #5e532647
 class RequestError(ValueError):
@@ -69,15 +69,12 @@ def _resolve_name(root: Path, name: str) -> Path:
     "Resolve a relative name at a root, which may be a file."
     return root / name if root.is_dir() else root.parent / name
 
-_ENDINGS = {'.pdf', '.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff'}
 MOST_SEEN = 20_000   # files that are looked through for a list of documents
 
-def _list_files(root: Path) -> Iterator[Path]:
-    "List the files below a root in order, hidden ones and links to folders left out."
-    if root.is_file(): yield root
-    for folder, below, names in os.walk(root):
-        below[:] = sorted(b for b in below if not b.startswith('.'))
-        yield from (Path(folder, name) for name in sorted(names) if not name.startswith('.'))
+class Listing(NamedTuple):
+    "What lies below the folders that may be opened."
+    documents: list[str]     # names that `AllowedPaths.find` takes
+    left_out: list[LeftOut]  # what is no document, or is not listed
 
 class AllowedPaths:
     "Folders and files that may be opened, and nothing beside them."
@@ -115,26 +112,43 @@ class AllowedPaths:
     ) -> list[Path]: # without links
         "The files of a document, which may be a folder of pictures; raises `RequestError` where one leads out."
         if not path.is_dir(): return [path]
-        try: found = [p.resolve(strict=True) for p in files_inside(path)]
+        try: found = [p.resolve(strict=True) for p in files_inside(path).read]
         except (OSError, RuntimeError) as e: raise RequestError(f'{one_line(path.name, 60)}: cannot be read') from e
         except PageError as e: raise RequestError(f'{one_line(path.name, 60)}: there is no page in this folder') from e
         if not all(map(self.holds, found)):
             raise RequestError(f'{one_line(path.name, 60)!r}: a link in it leads out', 403)
         return found
 
+    def _find_obstacle(self, path: Path, name: str) -> str:
+        "Find why a file that can be read is not opened by its name; '' if it is"
+        if _is_ambiguous(name): return 'its name may mean another place; rename it'
+        return '' if self.holds(path.resolve()) else 'a link that leads out'
+
+    def listing(self,
+        most: int = 1000 # documents, and as many files that are none
+    ) -> Listing:
+        "List what can be opened, by its name below the roots, and what is left out."
+        documents, left_out = dict[str, None](), list[LeftOut]()
+        for root in self.paths:
+            base = root if root.is_dir() else root.parent
+            try:
+                for seen, (path, why) in enumerate(walk_folder(root, deep=True) if root.is_dir() else [(root, '')]):
+                    name = path.relative_to(base).as_posix()
+                    if seen >= MOST_SEEN or len(documents) >= most:
+                        left_out.append(LeftOut(f'{name} and what follows', 'too many files; start with fewer'))
+                        break
+                    if not why: why = self._find_obstacle(path, name)
+                    if why: left_out.append(LeftOut(name, why))
+                    else: documents[name] = None
+            except OSError as e: left_out.append(LeftOut(base.name, f'cannot be opened ({e.strerror})'))
+        if (more := len(left_out) - most) > 0: left_out[most:] = [LeftOut(f'{more} more', 'not listed')]
+        return Listing(list(documents), left_out)
+
     def documents(self,
         most: int = 1000 # of them
     ) -> list[str]:      # names that `find` takes
         "Documents that can be opened, by their names below the roots."
-        found = list[str]()
-        for root in self.paths:
-            base = root if root.is_dir() else root.parent
-            for seen, path in enumerate(_list_files(root)):
-                if seen >= MOST_SEEN or len(found) >= most: break
-                name = path.relative_to(base).as_posix()
-                if path.suffix.lower() not in _ENDINGS or _is_ambiguous(name): continue
-                if self.holds(path.resolve()): found.append(name)
-        return list(dict.fromkeys(found))[:most]
+        return self.listing(most).documents
 
 # %% ../../nbs/server/01_documents.ipynb #bdf64734
 class Caller(NamedTuple):

@@ -34,6 +34,16 @@ function deleteButton({ id, name, kind }, deleted) {
   return button;
 }
 
+// Files of the folder that are no documents, so that nobody takes them for read.
+function showLeftOut(files) {
+  $('left-out').hidden = !files.length;
+  fill('left-out-count', `${plural(files.length, 'file')} not read`);
+  fill(
+    'left-out-files',
+    files.map(({ file, why }) => h('li', {}, h('span', { dir: 'auto' }, file), `: ${why}`)),
+  );
+}
+
 export function startPageOf({ openDocument, openPath, reload }) {
   let files = [];
 
@@ -67,7 +77,8 @@ export function startPageOf({ openDocument, openPath, reload }) {
       fill('limits', `At most ${inWords(most)} MB and ${inWords(start.pages)} pages.`);
       fill('advice', start.advice);
       $('no-model').hidden = !start.advice;
-      $('below').hidden = !files.length;
+      $('below').hidden = !files.length && !start.left_out.length;
+      showLeftOut(start.left_out);
       $('recent').hidden = !start.documents.length;
       listFiles();
       fill('documents', start.documents.slice(0, 50).map(openEntry));
