@@ -9,11 +9,11 @@ from __future__ import annotations
 __all__ = ['PageImage', 'Model', 'DEFAULT_GEN', 'LAST_TURN', 'TOO_SHORT', 'SCANNER_ACTIONS', 'READER_ACTIONS', 'CHECKER_ACTIONS',
            'SCANNER_DUTY_PROMPT', 'SCANNER_ROLE_PROMPT', 'DETAIL_READER_DUTY_PROMPT', 'DETAIL_READER_ROLE_PROMPT',
            'CROSS_CHECKER_DUTY_PROMPT', 'CROSS_CHECKER_ROLE_PROMPT', 'Role', 'ROLES', 'ANSWER_RULES', 'DIRECT_PROMPT',
-           'DIRECT_TOKENS', 'PLAIN_GEN', 'Generates', 'board_view', 'Agent', 'ScannerAgent', 'DetailReaderAgent',
-           'CrossCheckerAgent', 'DummyAgent', 'team', 'words_of', 'reading_of', 'Action', 'ActionError', 'ActionKind',
-           'ACTIONS', 'KINDS', 'Parsed', 'Place', 'Space', 'NO_OBJECT', 'NO_ACTION', 'CUT_OFF', 'action_schema',
-           'brief_role', 'describe_actions', 'fit_action', 'invalid_action', 'normalize_action', 'parse_action',
-           'parse_reply', 'read_view', 'role_text']
+           'DIRECT_TOKENS', 'PLAIN_GEN', 'read_plain_answer', 'Generates', 'board_view', 'Agent', 'ScannerAgent',
+           'DetailReaderAgent', 'CrossCheckerAgent', 'DummyAgent', 'team', 'words_of', 'reading_of', 'Action',
+           'ActionError', 'ActionKind', 'ACTIONS', 'KINDS', 'Parsed', 'Place', 'Space', 'NO_OBJECT', 'NO_ACTION',
+           'CUT_OFF', 'action_schema', 'brief_role', 'describe_actions', 'fit_action', 'invalid_action',
+           'normalize_action', 'parse_action', 'parse_reply', 'read_view', 'role_text']
 
 # %% ../nbs/02_agents.ipynb #ac720002
 import copy
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../nbs/02_agents.ipynb #c4dc7f31
-def _read_plain_answer(
+def read_plain_answer(
     text: str          # a reply that holds no action
 ) -> Optional[Action]: # None where it gives no answer either
-    "The answer of a reply in plain words, as a proposal without a box."
+    "Read the answer of a reply in plain words, as a proposal without a box."
     said, read = spoken(text).strip(), read_answer(text)
     named = find_answer(said)
     answer = bare_value(said) if named is None else named
@@ -131,7 +131,7 @@ class Agent:
         "The action in a reply, or the answer that it gives in plain words; INVALID if there is neither."
         found = parse_reply(text)
         if 'HYPOTHESIZE' not in self.actions or found.error not in (NO_OBJECT, NO_ACTION): return found.action
-        return _read_plain_answer(text) or found.action
+        return read_plain_answer(text) or found.action
 
     def read(self, reply: Reply) -> Action:
         "The action of a reply: its value, where the client gives one, or what its text says."

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
 from .agents import (Action, ActionError, Agent, DIRECT_PROMPT, DIRECT_TOKENS, LAST_TURN, PLAIN_GEN, PageImage,
-                          board_view, fit_action, invalid_action, normalize_action, reading_of, words_of)
+                          board_view, fit_action, invalid_action, normalize_action, read_plain_answer,
+                          reading_of, words_of)
 from .board import USER, Board, Cell, Evidence, View, has_page, unit_bbox, whole_document
 from .utils.boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
@@ -718,9 +719,12 @@ class _Run:
         guess = Guess(agent=guesser.name, shown=self.view.told()[0], board=bool(len(board)), calls=[], answer='',
                       page=None, confidence=None, error='')
         with record() as calls:
-            try: said = reading_of(usable(ask(guesser.qwen_client, self._make_guess_request(guesser, images, board))))
+            try: reply = usable(ask(guesser.qwen_client, self._make_guess_request(guesser, images, board)))
             except Exception as e: guess['error'] = _describe_error(e)
-            else: guess.update(answer=said['answer'], page=said['page'], confidence=said['confidence'])
+            else:
+                said, is_answer = reading_of(reply), bool(reply.value or read_plain_answer(reply.text))
+                guess.update(answer=said['answer'] if is_answer else '', page=said['page'],
+                             confidence=said['confidence'])
         step = max((e['step'] for e in self.events), default=1)
         for call in calls: ledger.add(call['reply'].usage, agent=guesser.name, step=step)
         guess['calls'] = list(map(call_record, calls))
