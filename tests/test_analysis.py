@@ -285,8 +285,8 @@ def test_a_failed_question_is_wrong_also_where_there_is_no_answer(tmp_path):
     asked = dict(index=0, method="direct", gold=["not answerable"], answer="")
     with RunLog(tmp_path) as log:
         log.write(dict(asked, sample="a", status="failed", error="boom"))
-        log.write(dict(asked, sample="b", status="ok"))
-        log.write(dict(asked, sample="c", status="ok", gold=["7"]))
+        log.write(dict(asked, sample="b", status="ok", answer="not answerable"))
+        log.write(dict(asked, sample="c", status="ok", answer="not answerable", gold=["7"]))
     a, b, c = read_answers([tmp_path])
     assert (a.right, a.abstained, b.right, b.abstained) == (False, False, True, True)
     assert [x.withheld for x in (a, b, c)] == [False, False, True] and accuracy_cost([a, b, c], 50)[0].withheld == 1

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple, Optional, TypeVar, Union
 from ..eval.statistics import (Bin, Detectable, Difference, Estimate, area_under_roc, bootstrap, bootstrap_of,
                                    compare_pair, expected_calibration_error, holm, reliability, smallest_difference)
 from .answers import Answer, Cost, Turns, add_costs, quotes
+from .log import RecordOutcome
 from ..utils.text import answer_key, counted, md_line, md_table, one_line
 
 # %% auto #0
 __all__ = ['K', 'PARTS', 'CONFIDENT', 'Value', 'Group', 'budget_size', 'group_by', 'group_answers', 'AccuracyCost',
            'accuracy_cost', 'Comparison', 'paired_comparison', 'summarize_comparisons', 'PartAccuracy',
            'accuracy_by_part', 'Flow', 'Herding', 'herding', 'Discrimination', 'Calibration', 'calibration',
-           'AgentUsage', 'usage', 'Table', 'make_table', 'Analysis']
+           'AgentUsage', 'usage', 'Table', 'make_table', 'drop_zero_columns', 'Analysis']
 
 # %% ../../nbs/runs/06_analysis.ipynb #3ccf46cb
 class Group(NamedTuple):
@@ -57,6 +58,8 @@ def group_answers(
     return {g: found[g] for g in sorted(found, key=place)}
 
 # %% ../../nbs/runs/06_analysis.ipynb #434f010a
+_EMPTY: tuple[RecordOutcome, ...] = ('silent', 'not asked')
+
 class AccuracyCost(NamedTuple):
     "What one method gets right at one budget, and what it spends."
     group: Group
@@ -66,7 +69,9 @@ class AccuracyCost(NamedTuple):
     calls: float
     seconds: float
     failed: int         # questions
-    withheld: int       # questions that have an answer, and got none
+    withheld: int       # questions that have an answer, of which it was said that there is none
+    silent: int         # questions that were asked, and nothing came
+    not_asked: int      # questions of which the budget did not cover a single call
 
 def _measure_accuracy(answers: list[Answer], n_resamples: int) -> Estimate:
     "How many answers are right, with the interval by documents"
@@ -81,7 +86,7 @@ def accuracy_cost(
         all, n = add_costs(a.cost for a in rows), len(rows)
         return AccuracyCost(group, _measure_accuracy(rows, n_resamples), all.tokens / n, all.uncached / n,
                             all.calls / n, all.seconds / n, sum(a.failed for a in rows),
-                            sum(a.withheld for a in rows))
+                            sum(a.withheld for a in rows), *(sum(a.outcome == o for a in rows) for o in _EMPTY))
     return [measure(group, rows) for group, rows in group_answers(answers).items()]
 
 # %% ../../nbs/runs/06_analysis.ipynb #05ad4f09
@@ -258,7 +263,7 @@ def _estimate_following(answers: list[Answer], right: bool, n_resamples: int) ->
 
 def _measure_herding(group: Group, answers: list[Answer], n: int) -> Optional[Herding]:
     "How first answers fared with one method; None where no question had two answers"
-    several, boards = [a for a in answers if len(a.said) > 1 and not a.failed], [a for a in answers if a.noted]
+    several, boards = [a for a in answers if len(a.said) > 1 and a.given], [a for a in answers if a.noted and a.given]
     if not several: return None
     fates, wrong = [_judge_fate(a) for a in several], [a for a in boards if not a.right]
     return Herding(group, Flow(*(fates.count(name) for name in Flow._fields)),
@@ -312,10 +317,11 @@ def _estimate_abstention(answers: list[Answer], n_resamples: int) -> Optional[Es
 
 def _calibrate(group: Group, answers: list[Answer], n: int) -> Calibration:
     "Whether the answers of one method can be believed"
-    known, wrong = [a for a in answers if a.confidence is not None], [a for a in answers if not a.right]
+    given = [a for a in answers if a.given]   # silence is as sure as it is right: not at all
+    known, wrong = [a for a in given if a.confidence is not None], [a for a in given if not a.right]
     values, right = [min(1., max(0., a.confidence or 0)) for a in known], [a.right for a in known]
-    return Calibration(group, _measure_discrimination([a.confidence for a in answers], answers, n),
-                       _measure_discrimination([a.agreement for a in answers], answers, n),
+    return Calibration(group, _measure_discrimination([a.confidence for a in given], given, n),
+                       _measure_discrimination([a.agreement for a in given], given, n),
                        error=expected_calibration_error(values, right) if known else math.nan,
                        bins=reliability(values, right) if known else [], wrong=len(wrong),
                        confident_and_wrong=sum((a.confidence or 0) >= CONFIDENT for a in wrong),
@@ -387,6 +393,15 @@ def make_table(
     "Make a table of values that can be published."
     return Table(title, columns, [[_round_value(v) for v in row] for row in rows])
 
+def drop_zero_columns(
+    table: Table,
+    *names: str # of columns
+) -> Table:
+    "Leave out those of the named columns that hold nothing, or nothing above 0."
+    kept = [i for i, name in enumerate(table.columns) if name not in names or any(row[i] for row in table.rows)]
+    columns = [*table.columns.items()]
+    return Table(table.title, dict(columns[i] for i in kept), [[row[i] for i in kept] for row in table.rows])
+
 # %% ../../nbs/runs/06_analysis.ipynb #83c4dcca
 _WHO = dict(model='{}', method='{}', budget='{}')
 _FROM = dict(questions='{:,}', documents='{:,}')
@@ -396,10 +411,12 @@ def _list_interval(e: Optional[Estimate]) -> list[Any]: return [None] * 3 if e i
 
 def _tabulate_accuracy_cost(rows: list[AccuracyCost]) -> Table:
     columns = {**_WHO, **_FROM, 'accuracy': '{:.1%}', **_ENDS, 'tokens': '{:,.0f}', 'uncached': '{:,.0f}',
-               'calls': '{:.1f}', 'seconds': '{:.2f}', 'withheld': '{:,}', 'failed': '{:,}'}
-    return make_table('Accuracy and cost of a question', columns, (
+               'calls': '{:.1f}', 'seconds': '{:.2f}', 'withheld': '{:,}', 'silent': '{:,}', 'not asked': '{:,}',
+               'failed': '{:,}'}
+    found = make_table('Accuracy and cost of a question', columns, (
         [*w.group, w.accuracy.n, w.accuracy.documents, *_list_interval(w.accuracy), w.tokens, w.uncached, w.calls,
-         w.seconds, w.withheld, w.failed] for w in rows))
+         w.seconds, w.withheld, w.silent, w.not_asked, w.failed] for w in rows))
+    return drop_zero_columns(found, 'silent', 'not asked')
 
 def _tabulate_comparisons(rows: list[Comparison], title: str) -> Table:
     columns = {**_WHO, 'questions about': '{}', 'against': '{}', 'at': '{}', **_FROM, 'difference': '{:+.1%}', **_ENDS,

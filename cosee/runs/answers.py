@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, Optional, cast
 from ..policies import METHODS
 from ..eval.metrics import DEFAULT_METRICS, find_scorer
-from .log import ABOUT, Record, RunError
+from .log import ABOUT, Record, RecordOutcome, RunError, record_outcome
 from .pack import what_ran
 from .record import RIGHT
 from .table import Run, score_all, slim
@@ -205,11 +205,10 @@ class Answer(NamedTuple):
     sample: str
     score: float                # 0-1
     right: bool
-    failed: bool                # no answer came; it counts as wrong
+    outcome: RecordOutcome      # how it ended; without an answer it counts as wrong
     answer: str
     confidence: Optional[float] # as it was stated
     answerable: bool
-    abstained: bool
     cost: Cost
     pages: int                  # of the document
     answer_kind: str
@@ -223,8 +222,20 @@ class Answer(NamedTuple):
     record: Record              # without its trace and its Board
 
     @property
+    def failed(self) -> bool: return self.outcome == 'failed'
+    @property
+    def abstained(self) -> bool:
+        "Was it said that there is no answer?"
+        return self.outcome == 'abstained'
+
+    @property
+    def given(self) -> bool:
+        "Was there an answer at all, if only the word that there is none?"
+        return self.outcome in ('answered', 'abstained')
+
+    @property
     def withheld(self) -> bool:
-        "Was no answer given where there is one?"
+        "Was it said that there is no answer where there is one?"
         return self.abstained and not self.right
 
 def choose_metrics(
@@ -246,7 +257,8 @@ def choose_metrics(
 def _judge(record: Record, said: list[Proposal], metric: str, flavour: str) -> tuple[float, list[Proposal]]:
     "The score of a record's answer, and the answers on the way, each with whether it is right"
     own = record.get('answer') or ''
-    rows = [cast(Record, {**slim(record), 'answer': a}) for a in dict.fromkeys([own, *(s.answer for s in said)])]
+    answers = dict.fromkeys([own, *(s.answer for s in said)])
+    rows = [cast(Record, {**slim(record), 'status': 'ok', 'answer': a}) for a in answers]
     scores = {r['answer']: float(s) for r, s in zip(rows, score_all(rows, metric, flavour), strict=True)}
     score = scores[own] if record['status'] == 'ok' else 0.
     return score, [s._replace(right=scores[s.answer] >= RIGHT) for s in said]
@@ -270,11 +282,11 @@ def _read_question(record: Record, data: str) -> dict[str, Any]:
 def _to_answer(record: Record, model: str, condition: Condition, label: str, data: str, metric: str,
                flavour: str) -> Answer:
     "A record as a row"
-    said, answer, failed = _list_proposals(record), record.get('answer') or '', record['status'] != 'ok'
+    said, answer = _list_proposals(record), record.get('answer') or ''
     score, judged = _judge(record, said, metric, flavour)
     return Answer(model=model, **condition._asdict(), label=label, **_read_question(record, data), score=score,
-                  right=score >= RIGHT, failed=failed, answer=answer, confidence=record.get('confidence'),
-                  abstained=means_none(answer) and not failed,
+                  right=score >= RIGHT, outcome=record_outcome(record), answer=answer,
+                  confidence=record.get('confidence'),
                   cost=_read_cost(record.get('usage') or {}, (record.get('times') or {}).get('seconds')),
                   turns=_count_turns(record), said=tuple(judged), agreement=_measure_agreement(record, said),
                   noted=_read_first_note(record), roles=cost_by_agent(record), record=slim(record))
@@ -326,8 +338,8 @@ def example_answer(
     "Make an answer for examples and tests."
     usual: dict[str, Any] = dict(
         model='small', method=method, budget='1x', role='baseline' if method in BASELINES else 'method', label=method,
-        kind='receipt', document=sample.split('-')[0], sample=sample, score=float(right), right=right, failed=False,
-        answer='7' if right else '8', confidence=None, answerable=True, abstained=False,
+        kind='receipt', document=sample.split('-')[0], sample=sample, score=float(right), right=right,
+        outcome='answered', answer='7' if right else '8', confidence=None, answerable=True,
         cost=Cost(1, 1000, 1000, .5), pages=1, answer_kind='money', evidence_pages=1, turns=Turns(0, 0, 0), said=(),
         agreement=None, noted='', roles={}, gold=('7',), record={})
     return Answer(**{**usual, **fields})

@@ -24,7 +24,7 @@ from ..models.usage import Ledger
 from ..models.batching import own_account
 from ..models.transcriber import PageBill, page_bill
 from .config import BudgetConfig, DataConfig, MADE, RunConfig, budget_of, metrics_of
-from .log import Entry, Record, RunError, record_fault, to_line
+from .log import Entry, Record, RunError, record_fault, to_line, without_credit
 from .table import score_all
 from ..utils.text import one_line
 
@@ -147,7 +147,7 @@ def _finish_record(config: RunConfig, record: Record, outcome: Answer, pages: in
     said['team'] = _measure_team(board, pages) if board else None
     json.dumps(said, allow_nan=False)
     kept = {'board': board, 'trace': trace} if config.trace else {}
-    finished = cast(Record, {**record, **said, 'status': 'ok', **kept})
+    finished = without_credit(cast(Record, {**record, **said, 'status': 'ok', **kept}))
     fault = record_fault(finished)
     if fault: raise ValueError(f'the method answered what no record can hold: {fault}')
     to_line(finished)
@@ -163,8 +163,8 @@ def start_record(
 ) -> Record:           # failed, until there is an answer
     "What is asked, by whom, with which seed."
     seed = seed_of(config.seed, sample_id(sample, index), method.name)
-    known = dict(method=method.name, seed=seed, status='failed', error=None, answer='', usage={}, attempt=attempt,
-                 times={})
+    known = dict(method=method.name, seed=seed, status='failed', error=None, answer='', outcome='failed', usage={},
+                 attempt=attempt, times={})
     return cast(Record, {**question_fields(sample, index), **known})
 
 # %% ../../nbs/runs/03_record.ipynb #663e8f91

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, TypedDict, Union
 from ..eval.statistics import Differences, bootstrap, compare_runs
-from .analysis import Analysis, Table, Value, make_table
+from .analysis import Analysis, Table, Value, drop_zero_columns, make_table
 from .answers import Answer, choose_metrics, label_methods, model_name, read_answers
 from .figures import ScorePoint, herding_picture, reliability_picture, score_picture, usage_picture
 from .log import RunError
-from .table import Run, count_invalid, find_runs, score_all
+from .table import Run, count_done, count_invalid, find_runs, score_all
 from ..utils.files import write_whole
 from ..utils.text import md_line, means_none, one_line
 from ..view.drawing import Picture
@@ -34,7 +34,9 @@ class MethodRow(TypedDict):
     tokens: float
     calls: float
     seconds: float
-    withheld: int  # questions that have an answer, and got none
+    withheld: int  # questions that have an answer, of which it was said that there is none
+    silent: int    # questions that were asked, and nothing came
+    not_asked: int # questions of which the budget did not cover a single call
     invalid: float # share of the turns, or of the calls of a method without turns
     failed: int    # questions
     price: Optional[float]           # of all questions; None where no price is known
@@ -64,6 +66,11 @@ def _measure_selection(answers: list[Answer]) -> dict[str, Optional[float]]:
 
 _RECALLS = ('page_recall', 'evidence_recall')
 
+def _get_page_score(a: Answer, name: str) -> Optional[float]:
+    "A score of the pages that an answer names; 0 without an answer, None where nobody knows the right ones"
+    known = a.record.get('scores') or {}
+    return known.get(name) if a.given else 0. if a.evidence_pages else None
+
 def _make_method_row(answers: list[Answer], others: Mapping[str, str], price: Optional[Mapping[str, float]],
                 n_resamples: int) -> MethodRow:
     "The row of one method"
@@ -75,7 +82,8 @@ def _make_method_row(answers: list[Answer], others: Mapping[str, str], price: Op
                      metrics={m: 100 * score_all(records, m, f).mean for m, f in others.items()},
                      tokens=sum(a.cost.tokens for a in answers) / n, calls=calls / n,
                      seconds=_mean((r.get('times') or {}).get('seconds') for r in records) or 0.,
-                     withheld=sum(a.withheld for a in answers),
+                     withheld=sum(a.withheld for a in answers), silent=sum(a.outcome == 'silent' for a in answers),
+                     not_asked=sum(a.outcome == 'not asked' for a in answers),
                      invalid=sum(map(count_invalid, records)) / max(1, replies),
                      failed=sum(a.failed for a in answers), price=cost, **_measure_selection(answers))
 
@@ -114,14 +122,17 @@ def _make_run_table(runs: list[Run], answers: list[Answer]) -> Table:
                                             for v in row] for row in rows])
 
 _DEFINITIONS = {
-    'score': 'the mean of the metric over questions, 0 to 100; a question that failed counts 0',
+    'score': 'the mean of the metric over questions, 0 to 100; what failed, was met with silence or was not asked '
+             'counts 0 by every metric, also where there is no answer',
     'interval': 'a 95 % percentile interval from drawing whole documents with replacement',
     'p': 'of a paired permutation test that flips whole documents; with Holm\'s correction for all tests together',
     'tokens, calls': 'of prompts and replies, and requests to the model, for each question; cached tokens are counted '
                      'unless a column says uncached',
     'invalid replies': 'the share of replies from which nothing could be read: turns that wrote nothing, or calls '
                        'without an answer where a method has no turns; the question need not fail',
-    'withheld': 'questions that have an answer, and were answered with none',
+    'withheld': 'questions that have an answer, of which it was said that there is none',
+    'silent': 'questions that were asked, and nothing came: neither an answer nor the word that there is none',
+    'not asked': 'questions of which the budget did not cover a single call',
     'failed': 'questions that ended in an error or ran out of time',
     'accuracy': 'the share of answers with a score of 0.5 or more',
     'could have seen': 'the difference that this comparison would have shown in 80 of 100 cases',
@@ -136,7 +147,7 @@ _DEFINITIONS = {
 # %% ../../nbs/runs/06_report.ipynb #43402a8e
 class MethodAnswer(NamedTuple):
     "How one method answered a question."
-    answer: Optional[str]  # or the error
+    answer: Optional[str]  # or the error, or that there is none
     score: float           # 0-1
     page: Optional[int]
 
@@ -150,7 +161,9 @@ class Disagreement(TypedDict):
 def _make_disagreement(rows: dict[str, Answer]) -> Disagreement:
     "The answers of all methods to one question"
     first = next(iter(rows.values()))
-    given = {m: MethodAnswer(a.record.get('error') if a.failed else a.answer, a.score, a.record.get('page'))
+    def said(a: Answer) -> Optional[str]:
+        return a.record.get('error') if a.failed else a.answer if a.given else f'({a.outcome})'
+    given = {m: MethodAnswer(said(a), a.score, a.record.get('page'))
              for m, a in rows.items()}
     return Disagreement(sample=first.sample, question=first.record['question'], gold=list(first.gold), methods=given)
 
@@ -222,7 +235,7 @@ class Report:
             self.statuses.append((run, labels, run.status()))
             self.failures += [[str(r['sample']), labels.get(r['method'], r['method']), str(r.get('error') or '?')]
                               for r in run if r['status'] != 'ok']
-        counts = [(labels.get(m, m), c['ok'] + c['failed']) for _, labels, status in self.statuses
+        counts = [(labels.get(m, m), count_done(c)) for _, labels, status in self.statuses
                   for m, c in status.items()]
         for label, row in self.table.items(): row['asked'] = sum(n for name, n in counts if name == label)
 
@@ -294,11 +307,11 @@ class Report:
         columns = {'method': '{}', 'scored questions': '{:,}', 'score': '{:.1f}', '95 % interval': '{:s}',
                    **dict.fromkeys([*self.metrics][1:], '{:.1f}'), 'tokens': '{:,.0f}', 'pages shown': '{:.1f}',
                    'page recall': '{:.2f}', 'evidence recall': '{:.2f}', 'calls': '{:.1f}', 'seconds': '{:.2f}',
-                   'withheld': '{:,}', 'invalid replies': '{:.1%}', 'failed': '{:,}', 'price': '{:.4f}'}
+                   'withheld': '{:,}', 'silent': '{:,}', 'not asked': '{:,}', 'invalid replies': '{:.1%}',
+                   'failed': '{:,}', 'price': '{:.4f}'}
         rows = [self._make_cells(m, r) for m, r in self.table.items()]
-        used = [i for i, c in enumerate(columns) if any(row[i] is not None for row in rows)]
-        names = list(columns)
-        return Table('Methods', {names[i]: columns[names[i]] for i in used}, [[row[i] for i in used] for row in rows])
+        absent = [c for i, c in enumerate(columns) if all(row[i] is None for row in rows)]
+        return drop_zero_columns(Table('Methods', columns, rows), 'silent', 'not asked', *absent)
 
     @staticmethod
     def _make_cells(method: str, r: MethodRow) -> list[Any]:
@@ -307,14 +320,16 @@ class Report:
         tokens = 'no model' if r['calls'] and not r['tokens'] else r['tokens']
         return [one_line(method, 80), scored, r['score'], f"{r['low']:.1f} to {r['high']:.1f}", *r['metrics'].values(),
                 tokens, r['pages_shown'], r['page_recall'], r['evidence_recall'], r['calls'], r['seconds'],
-                r['withheld'], r['invalid'], r['failed'], r['price']]
+                r['withheld'], r['silent'], r['not_asked'], r['invalid'], r['failed'], r['price']]
 
     def progress_table(self) -> Table:
         "Make the table of how far the runs are."
-        columns = {'method': '{}', 'answered': '{:,}', 'failed': '{:,}', 'of': '{:,}'}
-        return make_table('How far it is', columns, (
-            [labels.get(m, m), c['ok'], c['failed'], run.about.get('questions') or None]
+        columns = {'method': '{}', 'answered': '{:,}', 'silent': '{:,}', 'not asked': '{:,}', 'failed': '{:,}',
+                   'of': '{:,}'}
+        found = make_table('How far it is', columns, (
+            [labels.get(m, m), c['ok'], c['silent'], c['not_asked'], c['failed'], run.about.get('questions') or None]
             for run, labels, status in self.statuses for m, c in status.items()))
+        return drop_zero_columns(found, 'silent', 'not asked')
 
     def team_table(self) -> Table:
         "Make the table of what Boards and evidence show; without a row for methods that have neither."
@@ -323,7 +338,7 @@ class Report:
         rows = []
         for m, answers in self.rows.items():
             means = [*(_mean((a.record.get('team') or {}).get(k) for a in answers) for k in found.values()),
-                     *(_mean((a.record.get('scores') or {}).get(k) for a in answers) for k in scores.values())]
+                     *(_mean(_get_page_score(a, k) for a in answers) for k in scores.values())]
             if any(v is not None for v in means): rows.append([m, *means])
         return make_table('Notes of the teams, and evidence', {'method': '{}', **dict.fromkeys([*found, *scores],
                                                                                               '{:.2f}')}, rows)
