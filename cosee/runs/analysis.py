@@ -16,10 +16,10 @@ from .log import RecordOutcome
 from ..utils.text import answer_key, counted, md_line, md_table, one_line
 
 # %% auto #0
-__all__ = ['K', 'PARTS', 'CONFIDENT', 'Value', 'Group', 'budget_size', 'group_by', 'group_answers', 'AccuracyCost',
-           'accuracy_cost', 'Comparison', 'paired_comparison', 'summarize_comparisons', 'PartAccuracy',
-           'accuracy_by_part', 'Flow', 'Herding', 'herding', 'Discrimination', 'Calibration', 'calibration',
-           'AgentUsage', 'usage', 'Table', 'make_table', 'drop_zero_columns', 'Analysis']
+__all__ = ['K', 'NO_ROOM', 'PARTS', 'CONFIDENT', 'Value', 'Group', 'budget_size', 'group_by', 'group_answers', 'AccuracyCost',
+           'accuracy_cost', 'Comparison', 'answers_of_one_call', 'paired_comparison', 'summarize_comparisons',
+           'PartAccuracy', 'accuracy_by_part', 'Flow', 'Herding', 'herding', 'Discrimination', 'Calibration',
+           'calibration', 'AgentUsage', 'usage', 'Table', 'make_table', 'drop_zero_columns', 'Analysis']
 
 # %% ../../nbs/runs/06_analysis.ipynb #3ccf46cb
 class Group(NamedTuple):
@@ -116,9 +116,22 @@ class Comparison(NamedTuple):
     found: Difference            # of the shares that are right
     power: Optional[Detectable]  # what could have been seen; None for one document
     extra: float                 # tokens that the method spends for each of the baseline's
+    one_call: Optional[float] = None # share of these questions that one plain call answers rightly, 0-1; None: unknown
+
+    @property
+    def has_room(self) -> bool:
+        "Could a method be ahead, and behind, on these questions? Not where one call is right on nearly all, or none."
+        return self.one_call is None or NO_ROOM < self.one_call < 1 - NO_ROOM
+
+    @property
+    def clear(self) -> bool:
+        "Does the difference count?"
+        return self.has_room and self.found.clear
+
+NO_ROOM = .05   # of the questions right by one call, or wrong
 
 def _compare(one: tuple[Group, list[Answer]], other: tuple[Group, list[Answer]], part: str,
-             n_resamples: int) -> Optional[Comparison]:
+             single: Mapping[str, Answer], n_resamples: int) -> Optional[Comparison]:
     "A method against another on the questions that both answered; None where there are none"
     known = {a.sample: a for a in other[1]}
     pairs = [(a, known[a.sample]) for a in one[1] if a.sample in known]
@@ -127,16 +140,27 @@ def _compare(one: tuple[Group, list[Answer]], other: tuple[Group, list[Answer]],
     found = compare_pair(a, b, documents, (one[0].method, other[0].method), n_resamples=n_resamples)
     power = smallest_difference(a, b, documents) if len(set(documents)) > 1 else None
     spent, base = (add_costs(x.cost for x in side).tokens for side in zip(*pairs, strict=True))
-    return Comparison(one[0], other[0], part, found, power, spent / base if base else math.inf)
+    plain = [single[x.sample].right for x, _ in pairs if x.sample in single]
+    one_call = sum(plain) / len(plain) if plain else None
+    return Comparison(one[0], other[0], part, found, power, spent / base if base else math.inf, one_call)
 
 def _correct(rows: list[Comparison]) -> list[Comparison]:
-    "Comparisons with the p-values of each model corrected together"
+    "Comparisons with the p-values of each model corrected together, where there is room"
     out = list[Comparison](rows)
     for model in dict.fromkeys(c.group.model for c in rows):
-        own = [i for i, c in enumerate(rows) if c.group.model == model]
+        own = [i for i, c in enumerate(rows) if c.group.model == model and c.has_room]
         for i, p in zip(own, holm([rows[i].found.p for i in own]), strict=True):
             out[i] = rows[i]._replace(found=replace(rows[i].found, adjusted=p))
     return out
+
+def answers_of_one_call(
+    answers: Iterable[Answer]
+) -> dict[str, dict[str, Answer]]: # model -> {sample: answer}
+    "Find what one plain call answers."
+    found: dict[str, dict[str, Answer]] = {}
+    for a in answers:
+        if a.one_call: found.setdefault(a.model, {}).setdefault(a.sample, a)
+    return found
 
 def paired_comparison(
     answers: Iterable[Answer],
@@ -146,9 +170,9 @@ def paired_comparison(
     "Compare every method with every baseline at the same budget, corrected for having looked so often."
     parts, found = group_by(answers, part or (lambda a: 'all')), list[Optional[Comparison]]()
     for name, own in parts.items():
-        groups = group_answers(own)
+        groups, single = group_answers(own), answers_of_one_call(own)
         for group, rows in groups.items():
-            found += [_compare((group, rows), (b, groups[b]), name, n_resamples)
+            found += [_compare((group, rows), (b, groups[b]), name, single.get(group.model, {}), n_resamples)
                       for b in _choose_baselines(group, groups)]
     return _correct([c for c in found if c])
 
@@ -176,9 +200,12 @@ def summarize_comparisons(
     out = list[str]()
     for model in dict.fromkeys(c.group.model for c in rows):
         own = [c for c in rows if c.group.model == model]
-        better, worse = ([c for c in own if c.found.clear and (c.found.mean > 0) is up] for up in (True, False))
-        out.append(f'{model}: of {counted(len(own), "comparison")} at equal budget {len(better)} are clearly better '
-                   f'and {len(worse)} clearly worse than the baseline{_describe_power(own)}.')
+        room = [c for c in own if c.has_room]
+        better, worse = ([c for c in room if c.clear and (c.found.mean > 0) is up] for up in (True, False))
+        none = (f' with room ({len(own) - len(room)} more have none: one call is right on nearly all of the '
+                'questions, or on nearly none)' if len(room) < len(own) else '')
+        out.append(f'{model}: of {counted(len(room), "comparison")} at equal budget{none} {len(better)} are clearly '
+                   f'better and {len(worse)} clearly worse than the baseline{_describe_power(room)}.')
         out += map(_describe_difference, [*better, *worse])
     return out
 
@@ -420,11 +447,14 @@ def _tabulate_accuracy_cost(rows: list[AccuracyCost]) -> Table:
 
 def _tabulate_comparisons(rows: list[Comparison], title: str) -> Table:
     columns = {**_WHO, 'questions about': '{}', 'against': '{}', 'at': '{}', **_FROM, 'difference': '{:+.1%}', **_ENDS,
-               'p': '{:.4f}', 'p (Holm)': '{:.4f}', 'could have seen': '{:.1%}', 'times the tokens': '{:.2f}'}
-    return make_table(title, columns, (
+               'p': '{:.4f}', 'p (Holm)': '{:.4f}', 'could have seen': '{:.1%}', 'times the tokens': '{:.2f}',
+               'one call right': '{:.1%}', 'room': '{}'}
+    found = make_table(title, columns, (
         [*c.group, c.part, c.baseline.method, c.baseline.budget, c.found.n, c.found.documents, c.found.mean,
-         c.found.low, c.found.high, c.found.p, c.found.adjusted, c.power.difference if c.power else None, c.extra]
-        for c in rows))
+         c.found.low, c.found.high, c.found.p, c.found.adjusted, c.power.difference if c.power else None, c.extra,
+         c.one_call, None if c.has_room else 'no room'] for c in rows))
+    unknown = ['one call right'] * all(c.one_call is None for c in rows)
+    return drop_zero_columns(found, 'room', *unknown)
 
 def _tabulate_parts(rows: list[PartAccuracy]) -> Table:
     columns = {**_WHO, 'by': '{}', 'part': '{}', **_FROM, 'accuracy': '{:.1%}', **_ENDS}

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, Optional, cast
+from ..board import USER
 from ..policies import METHODS
 from ..eval.metrics import DEFAULT_METRICS, find_scorer
 from .log import ABOUT, Record, RecordOutcome, RunError, record_outcome
@@ -15,11 +16,12 @@ from .pack import what_ran
 from .record import RIGHT
 from .table import Run, score_all, slim
 from ..utils.json_scan import read_answer
-from ..utils.text import answer_key, letters_of, means_none, one_line
+from ..utils.text import answer_key, letters_of, means_none, one_line, same_answer
 
 # %% auto #0
-__all__ = ['Role', 'BASELINES', 'CALLS', 'model_name', 'Condition', 'read_condition', 'label_methods', 'Proposal', 'quotes',
-           'Turns', 'Cost', 'add_costs', 'cost_by_agent', 'Answer', 'choose_metrics', 'read_answers', 'example_answer']
+__all__ = ['Role', 'BASELINES', 'CALLS', 'Source', 'model_name', 'Condition', 'read_condition', 'label_methods', 'Proposal',
+           'quotes', 'Turns', 'Cost', 'add_costs', 'cost_by_agent', 'Answer', 'choose_metrics', 'read_answers',
+           'example_answer']
 
 # %% ../../nbs/runs/05_answers.ipynb #97a033d9
 def model_name(
@@ -42,6 +44,7 @@ class Condition(NamedTuple):
     method: str
     budget: str  # such as '3x', three direct calls; '3x uncached', '4000', '1 call', or 'free'
     role: Role = 'method'
+    one_call: bool = False # is it one plain call, by which others are judged?
 
 def _strip_budget(name: str, calls: float) -> str:
     "A name without the budget that it ends with"
@@ -65,7 +68,8 @@ def read_condition(
     type = str(fields.get('type') or name)
     plain = type in BASELINES and not fields.get('quorum')
     role: Role = 'bound' if fields.get('focus') == 'oracle' else 'baseline' if plain else 'method'
-    return name, Condition(_strip_budget(name, budget.get('calls') or 0), _name_budget(budget, type), role)
+    return name, Condition(_strip_budget(name, budget.get('calls') or 0), _name_budget(budget, type), role,
+                           role == 'baseline' and type == 'direct' and not fields.get('reasons'))
 
 # %% ../../nbs/runs/05_answers.ipynb #a7951058
 def label_methods(
@@ -192,6 +196,58 @@ def cost_by_agent(
         by.setdefault(agent, []).append(_read_cost(e.get('usage') or {}))
     return {agent: add_costs(costs) for agent, costs in by.items()}
 
+# %% ../../nbs/runs/05_answers.ipynb #e720d421
+_NO_AGENTS = USER, 'cascade', 'gate', 'check'   # names in traces behind which nobody of a team stands
+
+def _list_agents(record: Record) -> tuple[str, ...]:
+    "The agents that had a turn, in order of appearance; none without a trace"
+    trace = record.get('trace') or {}
+    turns = [*(trace.get('events') or []), *(trace.get('calls') or [])]
+    names = dict.fromkeys(str(t.get('agent')) for t in turns if isinstance(t, dict) and t.get('agent'))
+    return tuple(name for name in names if name not in _NO_AGENTS)
+
+def _is_of_team(record: Record) -> bool:
+    "Did a method set out as a team on this question?"
+    trace = record.get('trace') or {}
+    kept = 'cascade' in trace and not _take_fields(trace['cascade']).get('escalated')
+    return trace.get('events') is not None and not kept or len(_list_agents(record)) > 1
+
+def _fell_back(record: Record) -> bool:
+    "Did one call answer in the place of a team?"
+    trace = record.get('trace') or {}
+    turns = [e for e in trace.get('events') or [] if isinstance(e, dict)]
+    return any(said.get('fallback') is True for said in (record, trace, _read_account(record), *turns))
+
+# %% ../../nbs/runs/05_answers.ipynb #7ae9e5ab
+Source = Literal['printed', 'not printed', 'not looked up']
+
+def _says(text: Any, answer: str) -> bool:
+    "Do the words of an answer stand in a text, whole?"
+    key = answer_key(answer)
+    whole = rf'(?<!\w)(?<!\d[.,]){re.escape(key)}(?![.,]?\w)'
+    return bool(key) and re.search(whole, answer_key(str(text))) is not None
+
+def _find_source(cell: Mapping[str, Any], evidence: list[dict[str, Any]]) -> Source:
+    "What the evidence of an answer says of a note"
+    page = _take_fields(cell.get('view')).get('page')
+    own = [e.get('printed') for e in evidence if e.get('cell') == cell.get('id') or e.get('page') == page]
+    if any(own): return 'printed'
+    return 'not looked up' if own and all(p is None for p in own) else 'not printed'
+
+def _find_repeated(record: Record) -> Optional[Source]:
+    "The source of the first note that says the answer, before it was last proposed; None where there is none"
+    answer, trace, board = record.get('answer') or '', record.get('trace') or {}, record.get('board') or {}
+    proposed = [e['cell'] for e in trace.get('events') or [] if isinstance(e.get('cell'), int)
+                and same_answer(str(_take_fields(e.get('applied')).get('answer') or ''), answer)]
+    notes = [c for c in board.get('cells') or [] if isinstance(c.get('id'), int) and c.get('author') != USER]
+    earlier = [c for c in notes if proposed and c['id'] < proposed[-1] and _says(c.get('content'), answer)]
+    return _find_source(earlier[0], cast(Any, record.get('evidence') or [])) if earlier else None
+
+def _read_teamwork(record: Record) -> dict[str, Any]:
+    "The fields of a row that say how agents worked together"
+    return dict(team=_is_of_team(record), agents=_list_agents(record), fallback=_fell_back(record),
+                repeats=_find_repeated(record))
+
 # %% ../../nbs/runs/05_answers.ipynb #aa9e2e65
 class Answer(NamedTuple):
     "One question, answered by one method at one budget with one model."
@@ -199,6 +255,7 @@ class Answer(NamedTuple):
     method: str
     budget: str
     role: Role                  # of the method
+    one_call: bool              # is the method one plain call?
     label: str                  # of the method in a report
     kind: str                   # class of the document
     document: str
@@ -218,6 +275,10 @@ class Answer(NamedTuple):
     agreement: Optional[float]  # share of the last answers of all that are this one; None for fewer than two
     noted: str                  # by the first note on the Board
     roles: dict[str, Cost]      # what each agent spent
+    team: bool                  # did the method set out as a team?
+    agents: tuple[str, ...]     # who had a turn, in order of appearance
+    fallback: bool              # did one call answer in the end, because no proposal of the team stood?
+    repeats: Optional[Source]   # where an earlier note has the answer from; None where no earlier note says it
     gold: tuple[str, ...]
     record: Record              # without its trace and its Board
 
@@ -289,7 +350,8 @@ def _to_answer(record: Record, model: str, condition: Condition, label: str, dat
                   confidence=record.get('confidence'),
                   cost=_read_cost(record.get('usage') or {}, (record.get('times') or {}).get('seconds')),
                   turns=_count_turns(record), said=tuple(judged), agreement=_measure_agreement(record, said),
-                  noted=_read_first_note(record), roles=cost_by_agent(record), record=slim(record))
+                  noted=_read_first_note(record), roles=cost_by_agent(record), **_read_teamwork(record),
+                  record=slim(record))
 
 def _read_run(run: Run, labels: dict[str, str], metric: str, flavour: str) -> Iterator[Answer]:
     "The answers of a run to questions that have a gold answer"
@@ -338,6 +400,7 @@ def example_answer(
     "Make an answer for examples and tests."
     usual: dict[str, Any] = dict(
         model='small', method=method, budget='1x', role='baseline' if method in BASELINES else 'method', label=method,
+        one_call=method == 'direct', team=False, agents=('solo', ), fallback=False, repeats=None,
         kind='receipt', document=sample.split('-')[0], sample=sample, score=float(right), right=right,
         outcome='answered', answer='7' if right else '8', confidence=None, answerable=True,
         cost=Cost(1, 1000, 1000, .5), pages=1, answer_kind='money', evidence_pages=1, turns=Turns(0, 0, 0), said=(),

@@ -4,15 +4,17 @@
 
 # %% ../../nbs/runs/06_report.ipynb #e38c2e07
 from __future__ import annotations
-import json, math
-from collections.abc import Iterable, Mapping
+import json, math, shlex
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, TypedDict, Union
 from ..eval.statistics import Differences, bootstrap, compare_runs
-from .analysis import Analysis, Table, Value, drop_zero_columns, make_table
+from .analysis import NO_ROOM, Analysis, Table, Value, drop_zero_columns, make_table
 from .answers import Answer, choose_metrics, label_methods, model_name, read_answers
 from .figures import ScorePoint, herding_picture, reliability_picture, score_picture, usage_picture
 from .log import RunError
+from .teamwork import (TEAMWORK, TEAMWORK_TERMS, describe_lone_agents, tabulate_teamwork,
+                                 teamwork)
 from .table import Run, count_done, count_invalid, find_runs, score_all
 from ..utils.files import write_whole
 from ..utils.text import md_line, means_none, one_line
@@ -20,7 +22,7 @@ from ..view.drawing import Picture
 from ..view.html import Html, el, inline_style
 
 # %% auto #0
-__all__ = ['REPORT_POLICY', 'MethodRow', 'MethodAnswer', 'Disagreement', 'table_html', 'Report']
+__all__ = ['REPORT_POLICY', 'Address', 'MethodRow', 'MethodAnswer', 'Disagreement', 'table_html', 'Example', 'Report']
 
 # %% ../../nbs/runs/06_report.ipynb #44933fd4
 class MethodRow(TypedDict):
@@ -196,6 +198,24 @@ def _draw_question(q: Disagreement) -> Html:
               el('div', el('table', el('thead', head), el('tbody', rows))))
 
 # %% ../../nbs/runs/06_report.ipynb #dd82f370
+class Example(NamedTuple):
+    "An episode that a counter of a report counts."
+    counter: str # its name
+    run: Run
+    method: str  # as the run calls it
+    sample: str
+    answer: str  # that was given
+
+    def __str__(self) -> str:
+        which, folder = ('--episode', self.sample, '--method', self.method), self.run.folder
+        if folder.is_absolute(): folder = Path(folder.name)   # a report may be published
+        opened = shlex.join(['cosee', 'report', str(folder), *which])
+        return f'{self.counter}: {self.method} answers {one_line(self.answer, 80)!r} to {self.sample}; {opened}'
+
+    def to_dict(self) -> dict[str, str]: return {**self._asdict(), 'run': str(self.run.folder)}
+
+Address = Callable[[Example], str]
+
 _ALIKE = 'All methods score alike on every question.'
 _MANY = 30   # rows from which a table is folded
 
@@ -219,7 +239,7 @@ class Report:
         if self.baseline not in self.rows:
             raise RunError(f"no method {self.baseline!r} here: choose from {', '.join(self.rows)}")
         self.table = {m: _make_method_row(rows, dict(others), price, n_resamples) for m, rows in self.rows.items()}
-        self.analysis = Analysis(self.answers, n_resamples)
+        self.analysis, self.teamwork = Analysis(self.answers, n_resamples), teamwork(self.answers, n_resamples)
         self._count_failures()
 
     def _group_by_label(self) -> dict[str, list[Answer]]:
@@ -276,6 +296,21 @@ class Report:
                        'no budget of a question counts it.')
         return out
 
+    def lack_of_room(self) -> list[str]:
+        "Say where one call leaves no room for the tests."
+        found = [(m, _mean(a.right for a in rows)) for m, rows in self.shared().items() if rows and rows[0].one_call]
+        return [f'No room: {m} is right on {share:.0%} of the questions that all methods have; the tests count for '
+                'nothing.'
+                for m, share in found if share is not None and not NO_ROOM < share < 1 - NO_ROOM]
+
+    def examples(self) -> list[Example]:
+        "Choose an episode for each counter of each team."
+        def place(a: Answer) -> tuple[Run, str]:   # shards of one run share their labels
+            found = [(run, m) for run, labels, _ in self.statuses for m, label in labels.items() if label == a.label]
+            return next((run, m) for run, m in found if len(found) == 1 or (a.sample, m) in run.entries())
+        return [Example(counter, *place(a), a.sample, a.answer) for t in self.teamwork
+                for counter, a in t.examples.items()]
+
     def fairness(self) -> list[str]:
         "Say which methods spend more than 5 % more or less than the baseline."
         base, out = self.table[self.baseline]['tokens'], []
@@ -288,7 +323,8 @@ class Report:
 
     def sentences(self) -> list[str]:
         "Say what the table, the tests and the spending come to."
-        return [*self.notes(), *map(str, self.tests()), *self.fairness()]
+        return [*self.notes(), *describe_lone_agents(self.teamwork), *map(str, self.tests()), *self.lack_of_room(),
+                *self.fairness()]
 
     def disagreements(self,
         n: int = 20 # questions
@@ -352,7 +388,7 @@ class Report:
         if len(self.runs) < 2: found.pop('accuracy_cost', None)   # the table of methods says it
         failures = Table('What failed', dict.fromkeys(('question', 'method', 'error'), '{}'),
                          [[*row] for row in self.failures[:50]])
-        every = [self.team_table(), *found.values(), self.progress_table(), failures,
+        every = [tabulate_teamwork(self.teamwork), self.team_table(), *found.values(), self.progress_table(), failures,
                  _make_run_table(self.runs, self.answers)]
         one_model = len({a.model for a in self.answers}) == 1
         return [_drop_column(t, 'model') if one_model and t.title != _RUNS else t for t in every if t.rows]
@@ -387,10 +423,24 @@ class Report:
         "Write the whole report in Markdown."
         said = '\n'.join(f'- {md_line(s, 400)}' for s in self.sentences())
         parts = [f'# {md_line(self.name)}: {md_line(self.title)}', self.method_table().markdown(), said]
-        parts += [f'## {t.title}\n\n{t.markdown()}' for t in self.tables()]
+        parts += [f'## {t.title}\n\n{t.markdown()}{self._write_terms(t.title)}' for t in self.tables()]
         parts += ['## Questions on which the methods differ', self._write_questions(questions)]
         terms = [f'- **{term}**: {meaning}' for term, meaning in _DEFINITIONS.items()]
         return '\n\n'.join(p for p in [*parts, '## Definitions', '\n'.join(terms)] if p) + '\n'
+
+    def _write_terms(self, title: str) -> str:
+        "What stands below a table in Markdown: what its figures mean, and examples"
+        if title != TEAMWORK: return ''
+        terms = [f'- **{term}**: {meaning}' for term, meaning in TEAMWORK_TERMS.items()]
+        return '\n\n' + '\n'.join([*terms, *(f'- For example, {md_line(str(e), 400)}' for e in self.examples())])
+
+    def _draw_terms(self, title: str, address: Address) -> Optional[Html]:
+        "The same as HTML, with a link where there is an address"
+        if title != TEAMWORK: return None
+        terms = [el('p', el('b', term), f': {meaning}.') for term, meaning in TEAMWORK_TERMS.items()]
+        shown = [el('p', 'For example, ', el('a', text, href=to) if (to := address(e)) else text)
+                 for e in self.examples() for text in [one_line(str(e), 500)]]
+        return el('div', terms, shown, cls='terms')
 
     def _write_questions(self, n: int) -> str:
         "The questions on which methods differ, in Markdown"
@@ -410,7 +460,8 @@ class Report:
         return el('div', [el('figure', svg, el('figcaption', title)) for title, svg in drawn], cls='pictures')
 
     def html(self,
-        questions: int = 200 # how many are listed
+        questions: int = 200, # how many are listed
+        address: Address = lambda example: '' # of the page of an episode, beside the report; '': there is none
     ) -> str:
         "Write the whole report as one page that needs nothing else."
         head = el('head', el('meta', charset='utf-8'),
@@ -422,7 +473,7 @@ class Report:
         terms = [el('p', el('b', term), f': {meaning}.') for term, meaning in _DEFINITIONS.items()]
         body = el('body', el('h1', self.name, el('small', self.title)), table_html(self.method_table()),
                   el('ul', [el('li', one_line(s, 500)) for s in self.sentences()]), self._draw_figures(),
-                  [[el('h2', t.title), table_html(t)] if len(t.rows) <= _MANY else
+                  [[el('h2', t.title), table_html(t), self._draw_terms(t.title, address)] if len(t.rows) <= _MANY else
                    el('details', el('summary', f'{t.title}: {len(t.rows):,} rows'), table_html(t))
                    for t in self.tables()],
                   el('h2', 'Questions on which the methods differ'), listed or el('p', _ALIKE),
@@ -436,7 +487,9 @@ class Report:
                     tests=[vars(d) for d in self.tests()], notes=self.sentences(), runs=status,
                     settings=_make_run_table(self.runs, self.answers).to_dict(),
                     failed=[dict(zip(('sample', 'method', 'error'), f, strict=True)) for f in self.failures],
-                    tables={name: t.to_dict() for name, t in self.analysis.tables().items()})
+                    tables={name: t.to_dict() for name, t in self.analysis.tables().items()},
+                    teamwork=tabulate_teamwork(self.teamwork).to_dict(),
+                    examples=[e.to_dict() for e in self.examples()])
 
     def save(self,
         path: Union[str, Path] # .html, .md or .json

@@ -335,15 +335,20 @@ class Viewer:
         self.update()
         return self.episode(_make_key(0, sample, method))
 
-    def report(self) -> str: # a whole HTML document
-        "The report on the runs; RunError if nothing can be scored."
-        from cosee.runs.report import Report
+    def report(self,
+        written: Optional[set[str]] = None # keys of the episodes that were written; None: every one can be had
+    ) -> str:                              # a whole HTML document
+        "The report on the runs, with links to episodes; RunError if nothing can be scored."
+        from cosee.runs.report import Example, Report
+        def address(e: Example) -> str:
+            key = _make_key(self.runs.index(e.run), e.sample, e.method)
+            return f'episodes/{key}.html' if written is None or key in written else ''
         with self.reporting:   # whoever asks meanwhile waits for the same one, and the table for nobody
             self.update()
-            state = [t.file for t in self.tails], [t.end for t in self.tails]
+            state = [t.file for t in self.tails], [t.end for t in self.tails], written
             if self.reported is None or self.reported[0] != state:
                 name = next(iter(self.metrics))
-                self.reported = state, Report(self.runs, f'{name}={self.metrics[name]}').html()
+                self.reported = state, Report(self.runs, f'{name}={self.metrics[name]}').html(address=address)
             return self.reported[1]
 
 # %% ../../nbs/runs/12_viewer.ipynb #78a8b49a
@@ -402,7 +407,7 @@ def export_viewer(
         data = viewer.data(served=False, written=set(keys))
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', DamagedRun)   # the viewer has named the lines
-            if data['report']: _write_page(folder / 'report.html', viewer.report())
+            if data['report']: _write_page(folder / 'report.html', viewer.report(set(keys)))
         _write_page(folder / 'index.html', viewer_page(data))
     except OSError as e:
         raise NoRoom(f'{folder} cannot be written ({e.strerror}); make room, or name another folder') from e
