@@ -263,9 +263,12 @@ def test_an_account_of_a_method_stands_in_for_the_trace(tmp_path):
 def test_methods_budgets_and_roles_come_from_the_configuration():
     oracle = dict(name="oracle", type="direct", focus="oracle")
     named = dict(read_condition(e, {}) for e in [*METHODS, oracle, "cosee"])
-    assert named == {"direct": ("direct", "1 call", "baseline"), "votes@3": ("votes", "3x", "baseline"),
+    assert {m: c[:3] for m, c in named.items()} == {
+                     "direct": ("direct", "1 call", "baseline"), "votes@3": ("votes", "3x", "baseline"),
                      "team@3": ("team", "3x", "method"), "oracle": ("oracle", "1 call", "bound"),
                      "cosee": ("cosee", "free", "method")}
+    assert [m for m, c in named.items() if c.one_call] == ["direct"]
+    assert read_condition("cosee", dict(equal=3.))[1].budget == "3x"
     assert read_condition(dict(type="cosee", name="gpt@4"), dict(calls=9))[1].method == "gpt@4"
 
 

@@ -108,6 +108,9 @@ class DataOptions(Options):
         None, 'the team of every method that has one: roles, or a YAML file that lists roles of your own', 'A,B,...')
     max_steps: Optional[Count] = option(None, 'most rounds of every method that has rounds', 'N')
     max_tokens: Optional[Count] = option(None, 'hard budget of tokens for each question and method', 'N')
+    equal_budget: Optional[Amount] = option(
+        None, 'the same budget for every method: what so many plain calls of the same question cost; votes, turns and '
+              'rounds that the configuration does not name are set so that it can be spent', 'CALLS')
     seed: Optional[int] = option(None, 'seed of everything drawn by chance', 'N')
     no_trace: Switch = option(False, 'keep no notes of teams and no calls (the trace)')
     set_fields: Many = option([], 'any other field, such as dataset.options.dpi=80', 'FIELD=VALUE', '--set')
@@ -150,6 +153,7 @@ class RunOptions(DataOptions, RunModelOptions, HowOptions, PageOptions, VisualOp
   cosee run --demo                                          a small run to look at
   cosee run --dataset folder --root questions.csv           your own documents and questions
   cosee run --limit 20 --method direct,cosee_base           synthetic documents, read by OCR
+  cosee run --limit 20 --method direct,self_consistency,cosee --client tiny --equal-budget 3   3 calls a question each
   cosee run configs/equal_tokens.yaml --output-dir runs/equal
   cosee run configs/equal_tokens.yaml --limit 200 --output-dir runs/equal   more questions in the same run
   cosee run --dataset mpdocvqa --root ~/data/mpdocvqa --split val --limit 100 --method cosee_base,self_consistency \\
@@ -187,7 +191,7 @@ def _collect_fields(args: RunOptions) -> list[str]:
              'client.options.transcriber': reader,
              'client.options.model_path': _resolve_path(args.model_path),
              'client.options.device': args.device, **_choose_client(args),
-             'budget.max_tokens': args.max_tokens, 'seed': args.seed,
+             'budget.max_tokens': args.max_tokens, 'budget.equal': args.equal_budget, 'seed': args.seed,
              'methods': [m.strip() for part in args.method for m in part.split(',')] if args.method else None,
              'trace': False if args.no_trace else None}
     return [f'{k}={json.dumps(v)}' for k, v in pairs.items() if v is not None] + args.set_fields

@@ -51,9 +51,12 @@ def _strip_budget(name: str, calls: float) -> str:
     found = re.fullmatch(r'(.+?)[ _@-]?(\d+(?:\.\d+)?)x?(?:[ _-]uncached)?', name)
     return found[1] if found and float(found[2]) == calls else name
 
+def _plain_calls(budget: Mapping[str, Any]) -> float: return budget.get('calls') or budget.get('equal') or 0
+
 def _name_budget(budget: Mapping[str, Any], type: str) -> str:
     "What a budget is called"
-    limit = f"{budget['calls']:g}x" if budget.get('calls') else str(budget.get('max_tokens') or '')
+    calls = _plain_calls(budget)
+    limit = f'{calls:g}x' if calls else str(budget.get('max_tokens') or '')
     counted = budget.get('count') or 'total'
     if not limit: return CALLS.get(METHODS.aliases.get(type, type), 'free')
     return limit + f' {counted}' * (counted != 'total')
@@ -68,8 +71,8 @@ def read_condition(
     type = str(fields.get('type') or name)
     plain = type in BASELINES and not fields.get('quorum')
     role: Role = 'bound' if fields.get('focus') == 'oracle' else 'baseline' if plain else 'method'
-    return name, Condition(_strip_budget(name, budget.get('calls') or 0), _name_budget(budget, type), role,
-                           role == 'baseline' and type == 'direct' and not fields.get('reasons'))
+    shown, one_call = _strip_budget(name, _plain_calls(budget)), type == 'direct' and not fields.get('reasons')
+    return name, Condition(shown, _name_budget(budget, type), role, role == 'baseline' and one_call)
 
 # %% ../../nbs/runs/05_answers.ipynb #a7951058
 def label_methods(

@@ -198,7 +198,7 @@ def _price_budget(budget: BudgetConfig, method: Method, sample: Sample, client, 
                 meta=sample.get('meta') or {})
     looks = {k: v for k, v in method.settings.items() if k in ('focus', 'k')}
     price = task.look(**looks).price(DIRECT, DIRECT_TOKENS)
-    return int(price * cast(float, budget.calls))
+    return int(price * cast(float, budget.plain_calls))
 
 def answer_one(
     config: RunConfig, # the run
@@ -217,7 +217,7 @@ def answer_one(
     ledger, bill = Ledger(budget.max_tokens, budget.count), PageBill()
     try:
         with limited(time_limit), own_account(), page_bill(bill):
-            if budget.calls: ledger.max_tokens = _price_budget(budget, method, sample, client, record['seed'])
+            if budget.plain_calls: ledger.max_tokens = _price_budget(budget, method, sample, client, record['seed'])
             outcome = method.run(sample, client, ledger, record['seed'], config.gen)
         record = _finish_record(config, record, outcome, len(sample['images']))
     except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`
