@@ -263,9 +263,12 @@ def test_an_account_of_a_method_stands_in_for_the_trace(tmp_path):
 def test_methods_budgets_and_roles_come_from_the_configuration():
     oracle = dict(name="oracle", type="direct", focus="oracle")
     named = dict(read_condition(e, {}) for e in [*METHODS, oracle, "cosee"])
-    assert named == {"direct": ("direct", "1 call", "baseline"), "votes@3": ("votes", "3x", "baseline"),
+    assert {m: c[:3] for m, c in named.items()} == {
+                     "direct": ("direct", "1 call", "baseline"), "votes@3": ("votes", "3x", "baseline"),
                      "team@3": ("team", "3x", "method"), "oracle": ("oracle", "1 call", "bound"),
                      "cosee": ("cosee", "free", "method")}
+    assert [m for m, c in named.items() if c.one_call] == ["direct"]
+    assert read_condition("cosee", dict(equal=3.))[1].budget == "3x"
     assert read_condition(dict(type="cosee", name="gpt@4"), dict(calls=9))[1].method == "gpt@4"
 
 
@@ -285,8 +288,8 @@ def test_a_failed_question_is_wrong_also_where_there_is_no_answer(tmp_path):
     asked = dict(index=0, method="direct", gold=["not answerable"], answer="")
     with RunLog(tmp_path) as log:
         log.write(dict(asked, sample="a", status="failed", error="boom"))
-        log.write(dict(asked, sample="b", status="ok"))
-        log.write(dict(asked, sample="c", status="ok", gold=["7"]))
+        log.write(dict(asked, sample="b", status="ok", answer="not answerable"))
+        log.write(dict(asked, sample="c", status="ok", answer="not answerable", gold=["7"]))
     a, b, c = read_answers([tmp_path])
     assert (a.right, a.abstained, b.right, b.abstained) == (False, False, True, True)
     assert [x.withheld for x in (a, b, c)] == [False, False, True] and accuracy_cost([a, b, c], 50)[0].withheld == 1

@@ -12,7 +12,7 @@ __all__ = ['RUN_OK', 'RUN_FAILED', 'RUN_CODES', 'Method', 'one_line_errors', 'Da
 # %% ../../nbs/cli/09_runs.ipynb #c6e2e24d
 import json, os, shlex, sys, warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 RUN_OK, RUN_FAILED = 0, 1
 
 RUN_CODES = '''exit codes:
-  0  everything was answered
+  0  nothing failed; what got no answer is counted, and said on standard error
   1  something failed: see `cosee report RUN --format status`, and `--retry-failed`
   2  the command line, the configuration or a folder cannot be used
   130 interrupted: the same command goes on
@@ -108,6 +108,9 @@ class DataOptions(Options):
         None, 'the team of every method that has one: roles, or a YAML file that lists roles of your own', 'A,B,...')
     max_steps: Optional[Count] = option(None, 'most rounds of every method that has rounds', 'N')
     max_tokens: Optional[Count] = option(None, 'hard budget of tokens for each question and method', 'N')
+    equal_budget: Optional[Amount] = option(
+        None, 'the same budget for every method: what so many plain calls of the same question cost; votes, turns and '
+              'rounds that the configuration does not name are set so that it can be spent', 'CALLS')
     seed: Optional[int] = option(None, 'seed of everything drawn by chance', 'N')
     no_trace: Switch = option(False, 'keep no notes of teams and no calls (the trace)')
     set_fields: Many = option([], 'any other field, such as dataset.options.dpi=80', 'FIELD=VALUE', '--set')
@@ -150,6 +153,7 @@ class RunOptions(DataOptions, RunModelOptions, HowOptions, PageOptions, VisualOp
   cosee run --demo                                          a small run to look at
   cosee run --dataset folder --root questions.csv           your own documents and questions
   cosee run --limit 20 --method direct,cosee_base           synthetic documents, read by OCR
+  cosee run --limit 20 --method direct,self_consistency,cosee --client tiny --equal-budget 3   3 calls a question each
   cosee run configs/equal_tokens.yaml --output-dir runs/equal
   cosee run configs/equal_tokens.yaml --limit 200 --output-dir runs/equal   more questions in the same run
   cosee run --dataset mpdocvqa --root ~/data/mpdocvqa --split val --limit 100 --method cosee_base,self_consistency \\
@@ -187,7 +191,7 @@ def _collect_fields(args: RunOptions) -> list[str]:
              'client.options.transcriber': reader,
              'client.options.model_path': _resolve_path(args.model_path),
              'client.options.device': args.device, **_choose_client(args),
-             'budget.max_tokens': args.max_tokens, 'seed': args.seed,
+             'budget.max_tokens': args.max_tokens, 'budget.equal': args.equal_budget, 'seed': args.seed,
              'methods': [m.strip() for part in args.method for m in part.split(',')] if args.method else None,
              'trace': False if args.no_trace else None}
     return [f'{k}={json.dumps(v)}' for k, v in pairs.items() if v is not None] + args.set_fields
@@ -235,15 +239,16 @@ def mean_scores(
     found = score_records([slim(r) for r in run], metrics) if metrics else {}
     return {method: {m: s.mean for m, s in scores.items()} for method, scores in found.items()}
 
-def _make_counts_row(name: str, s: Mapping[str, Any]) -> list[Any]:
+def _make_counts_row(name: str, s: Mapping[str, Any], shown: Iterable[str]) -> list[Any]:
     invalid = f"{s['invalid'] / max(1, s['replies']):.1%}"
-    return [name, s['ok'], s['failed'], invalid, f"{s['tokens']:,}", f"{s['calls']:,}", f"{s['seconds']:.0f}"]
+    return [name, *(s[k] for k in shown), invalid, f"{s['tokens']:,}", f"{s['calls']:,}", f"{s['seconds']:.0f}"]
 
 def total_counts(
     status: Status
 ) -> dict[str, float]:
     "Add up the counts of all methods."
-    names = 'ok', 'failed', 'invalid', 'replies', 'tokens', 'calls', 'seconds', 'reading', 'reading_tokens'
+    names = ('ok', 'silent', 'not_asked', 'failed', 'invalid', 'replies', 'tokens', 'calls', 'seconds', 'reading',
+             'reading_tokens')
     return {k: sum(s[k] for s in status.values()) for k in names}
 
 def _describe_reading(total: Mapping[str, float]) -> str:
@@ -267,10 +272,12 @@ def status_text(
 ) -> str:
     "Write what each method came to, how far the run is, and where it lies."
     metrics, means, total = run.about.get('metrics') or {}, mean_scores(run), total_counts(status)
-    rows = [[*_make_counts_row(m, s), *(f"{100 * means[m][k]:.1f}" if k in means.get(m, {}) else '' for k in metrics)]
-            for m, s in status.items()]
-    if len(rows) > 1: rows.append([*_make_counts_row('together', total), *('' for _ in metrics)])
-    table = text_table(['method', 'answered', 'failed', 'invalid', 'tokens', 'calls', 'seconds', *metrics], rows)
+    shown = status.columns()
+    def scores(m: str) -> list[str]:
+        return [f'{100 * means[m][k]:.1f}' if k in means.get(m, {}) else '' for k in metrics]
+    rows = [[*_make_counts_row(m, s, shown.values()), *scores(m)] for m, s in status.items()]
+    if len(rows) > 1: rows.append([*_make_counts_row('together', total, shown.values()), *('' for _ in metrics)])
+    table = text_table(['method', *shown, 'invalid', 'tokens', 'calls', 'seconds', *metrics], rows)
     return f'{table}{_describe_reading(total)}\n{_describe_progress(run, status)}\n{run.folder}'
 
 # %% ../../nbs/cli/09_runs.ipynb #bbddb3a8
@@ -278,6 +285,13 @@ def _list_failures(run: Run, most: int = 3) -> list[str]:
     "The commonest reasons why answers failed"
     reasons = Counter(one_line(str(r['error'] or 'nobody says why'), 200) for r in run if r['status'] != 'ok')
     return [f'{n:,} failed: {reason}' for reason, n in reasons.most_common(most)]
+
+def _list_unanswered(status: Status) -> list[str]:
+    "What became of the questions to which nothing came, in a line for each method"
+    reasons = dict(not_asked='not asked: the budget did not cover a single call',
+                   silent='met with silence: neither an answer nor the word that there is none')
+    return [f'{method}: {counts[name]:,} {why}' for method, counts in status.items()
+            for name, why in reasons.items() if counts[name]]
 
 def _print_result(args: RunOptions, run: Run) -> int:
     "Print what came out; the exit code"
@@ -287,6 +301,7 @@ def _print_result(args: RunOptions, run: Run) -> int:
     else: print(status_text(run, status))
     for s in skipped[:5]: print(f'cosee: not readable: {one_line(s, 200)}', file=sys.stderr)
     for line in _list_failures(run) if status.failed else (): print(f'cosee: {line}', file=sys.stderr)
+    for line in _list_unanswered(status): print(f'cosee: {line}', file=sys.stderr)
     return RUN_FAILED if status.failed or skipped else RUN_OK
 
 # %% ../../nbs/cli/09_runs.ipynb #46d3f76d

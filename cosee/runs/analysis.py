@@ -12,13 +12,14 @@ from typing import Any, NamedTuple, Optional, TypeVar, Union
 from ..eval.statistics import (Bin, Detectable, Difference, Estimate, area_under_roc, bootstrap, bootstrap_of,
                                    compare_pair, expected_calibration_error, holm, reliability, smallest_difference)
 from .answers import Answer, Cost, Turns, add_costs, quotes
+from .log import RecordOutcome
 from ..utils.text import answer_key, counted, md_line, md_table, one_line
 
 # %% auto #0
-__all__ = ['K', 'PARTS', 'CONFIDENT', 'Value', 'Group', 'budget_size', 'group_by', 'group_answers', 'AccuracyCost',
-           'accuracy_cost', 'Comparison', 'paired_comparison', 'summarize_comparisons', 'PartAccuracy',
-           'accuracy_by_part', 'Flow', 'Herding', 'herding', 'Discrimination', 'Calibration', 'calibration',
-           'AgentUsage', 'usage', 'Table', 'make_table', 'Analysis']
+__all__ = ['K', 'NO_ROOM', 'PARTS', 'CONFIDENT', 'Value', 'Group', 'budget_size', 'group_by', 'group_answers', 'AccuracyCost',
+           'accuracy_cost', 'Comparison', 'answers_of_one_call', 'paired_comparison', 'summarize_comparisons',
+           'PartAccuracy', 'accuracy_by_part', 'Flow', 'Herding', 'herding', 'Discrimination', 'Calibration',
+           'calibration', 'AgentUsage', 'usage', 'Table', 'make_table', 'drop_zero_columns', 'Analysis']
 
 # %% ../../nbs/runs/06_analysis.ipynb #3ccf46cb
 class Group(NamedTuple):
@@ -57,6 +58,8 @@ def group_answers(
     return {g: found[g] for g in sorted(found, key=place)}
 
 # %% ../../nbs/runs/06_analysis.ipynb #434f010a
+_EMPTY: tuple[RecordOutcome, ...] = ('silent', 'not asked')
+
 class AccuracyCost(NamedTuple):
     "What one method gets right at one budget, and what it spends."
     group: Group
@@ -66,7 +69,9 @@ class AccuracyCost(NamedTuple):
     calls: float
     seconds: float
     failed: int         # questions
-    withheld: int       # questions that have an answer, and got none
+    withheld: int       # questions that have an answer, of which it was said that there is none
+    silent: int         # questions that were asked, and nothing came
+    not_asked: int      # questions of which the budget did not cover a single call
 
 def _measure_accuracy(answers: list[Answer], n_resamples: int) -> Estimate:
     "How many answers are right, with the interval by documents"
@@ -81,7 +86,7 @@ def accuracy_cost(
         all, n = add_costs(a.cost for a in rows), len(rows)
         return AccuracyCost(group, _measure_accuracy(rows, n_resamples), all.tokens / n, all.uncached / n,
                             all.calls / n, all.seconds / n, sum(a.failed for a in rows),
-                            sum(a.withheld for a in rows))
+                            sum(a.withheld for a in rows), *(sum(a.outcome == o for a in rows) for o in _EMPTY))
     return [measure(group, rows) for group, rows in group_answers(answers).items()]
 
 # %% ../../nbs/runs/06_analysis.ipynb #05ad4f09
@@ -111,9 +116,22 @@ class Comparison(NamedTuple):
     found: Difference            # of the shares that are right
     power: Optional[Detectable]  # what could have been seen; None for one document
     extra: float                 # tokens that the method spends for each of the baseline's
+    one_call: Optional[float] = None # share of these questions that one plain call answers rightly, 0-1; None: unknown
+
+    @property
+    def has_room(self) -> bool:
+        "Could a method be ahead, and behind, on these questions? Not where one call is right on nearly all, or none."
+        return self.one_call is None or NO_ROOM < self.one_call < 1 - NO_ROOM
+
+    @property
+    def clear(self) -> bool:
+        "Does the difference count?"
+        return self.has_room and self.found.clear
+
+NO_ROOM = .05   # of the questions right by one call, or wrong
 
 def _compare(one: tuple[Group, list[Answer]], other: tuple[Group, list[Answer]], part: str,
-             n_resamples: int) -> Optional[Comparison]:
+             single: Mapping[str, Answer], n_resamples: int) -> Optional[Comparison]:
     "A method against another on the questions that both answered; None where there are none"
     known = {a.sample: a for a in other[1]}
     pairs = [(a, known[a.sample]) for a in one[1] if a.sample in known]
@@ -122,16 +140,27 @@ def _compare(one: tuple[Group, list[Answer]], other: tuple[Group, list[Answer]],
     found = compare_pair(a, b, documents, (one[0].method, other[0].method), n_resamples=n_resamples)
     power = smallest_difference(a, b, documents) if len(set(documents)) > 1 else None
     spent, base = (add_costs(x.cost for x in side).tokens for side in zip(*pairs, strict=True))
-    return Comparison(one[0], other[0], part, found, power, spent / base if base else math.inf)
+    plain = [single[x.sample].right for x, _ in pairs if x.sample in single]
+    one_call = sum(plain) / len(plain) if plain else None
+    return Comparison(one[0], other[0], part, found, power, spent / base if base else math.inf, one_call)
 
 def _correct(rows: list[Comparison]) -> list[Comparison]:
-    "Comparisons with the p-values of each model corrected together"
+    "Comparisons with the p-values of each model corrected together, where there is room"
     out = list[Comparison](rows)
     for model in dict.fromkeys(c.group.model for c in rows):
-        own = [i for i, c in enumerate(rows) if c.group.model == model]
+        own = [i for i, c in enumerate(rows) if c.group.model == model and c.has_room]
         for i, p in zip(own, holm([rows[i].found.p for i in own]), strict=True):
             out[i] = rows[i]._replace(found=replace(rows[i].found, adjusted=p))
     return out
+
+def answers_of_one_call(
+    answers: Iterable[Answer]
+) -> dict[str, dict[str, Answer]]: # model -> {sample: answer}
+    "Find what one plain call answers."
+    found: dict[str, dict[str, Answer]] = {}
+    for a in answers:
+        if a.one_call: found.setdefault(a.model, {}).setdefault(a.sample, a)
+    return found
 
 def paired_comparison(
     answers: Iterable[Answer],
@@ -141,9 +170,9 @@ def paired_comparison(
     "Compare every method with every baseline at the same budget, corrected for having looked so often."
     parts, found = group_by(answers, part or (lambda a: 'all')), list[Optional[Comparison]]()
     for name, own in parts.items():
-        groups = group_answers(own)
+        groups, single = group_answers(own), answers_of_one_call(own)
         for group, rows in groups.items():
-            found += [_compare((group, rows), (b, groups[b]), name, n_resamples)
+            found += [_compare((group, rows), (b, groups[b]), name, single.get(group.model, {}), n_resamples)
                       for b in _choose_baselines(group, groups)]
     return _correct([c for c in found if c])
 
@@ -171,9 +200,12 @@ def summarize_comparisons(
     out = list[str]()
     for model in dict.fromkeys(c.group.model for c in rows):
         own = [c for c in rows if c.group.model == model]
-        better, worse = ([c for c in own if c.found.clear and (c.found.mean > 0) is up] for up in (True, False))
-        out.append(f'{model}: of {counted(len(own), "comparison")} at equal budget {len(better)} are clearly better '
-                   f'and {len(worse)} clearly worse than the baseline{_describe_power(own)}.')
+        room = [c for c in own if c.has_room]
+        better, worse = ([c for c in room if c.clear and (c.found.mean > 0) is up] for up in (True, False))
+        none = (f' with room ({len(own) - len(room)} more have none: one call is right on nearly all of the '
+                'questions, or on nearly none)' if len(room) < len(own) else '')
+        out.append(f'{model}: of {counted(len(room), "comparison")} at equal budget{none} {len(better)} are clearly '
+                   f'better and {len(worse)} clearly worse than the baseline{_describe_power(room)}.')
         out += map(_describe_difference, [*better, *worse])
     return out
 
@@ -258,7 +290,7 @@ def _estimate_following(answers: list[Answer], right: bool, n_resamples: int) ->
 
 def _measure_herding(group: Group, answers: list[Answer], n: int) -> Optional[Herding]:
     "How first answers fared with one method; None where no question had two answers"
-    several, boards = [a for a in answers if len(a.said) > 1 and not a.failed], [a for a in answers if a.noted]
+    several, boards = [a for a in answers if len(a.said) > 1 and a.given], [a for a in answers if a.noted and a.given]
     if not several: return None
     fates, wrong = [_judge_fate(a) for a in several], [a for a in boards if not a.right]
     return Herding(group, Flow(*(fates.count(name) for name in Flow._fields)),
@@ -312,10 +344,11 @@ def _estimate_abstention(answers: list[Answer], n_resamples: int) -> Optional[Es
 
 def _calibrate(group: Group, answers: list[Answer], n: int) -> Calibration:
     "Whether the answers of one method can be believed"
-    known, wrong = [a for a in answers if a.confidence is not None], [a for a in answers if not a.right]
+    given = [a for a in answers if a.given]   # silence is as sure as it is right: not at all
+    known, wrong = [a for a in given if a.confidence is not None], [a for a in given if not a.right]
     values, right = [min(1., max(0., a.confidence or 0)) for a in known], [a.right for a in known]
-    return Calibration(group, _measure_discrimination([a.confidence for a in answers], answers, n),
-                       _measure_discrimination([a.agreement for a in answers], answers, n),
+    return Calibration(group, _measure_discrimination([a.confidence for a in given], given, n),
+                       _measure_discrimination([a.agreement for a in given], given, n),
                        error=expected_calibration_error(values, right) if known else math.nan,
                        bins=reliability(values, right) if known else [], wrong=len(wrong),
                        confident_and_wrong=sum((a.confidence or 0) >= CONFIDENT for a in wrong),
@@ -387,6 +420,15 @@ def make_table(
     "Make a table of values that can be published."
     return Table(title, columns, [[_round_value(v) for v in row] for row in rows])
 
+def drop_zero_columns(
+    table: Table,
+    *names: str # of columns
+) -> Table:
+    "Leave out those of the named columns that hold nothing, or nothing above 0."
+    kept = [i for i, name in enumerate(table.columns) if name not in names or any(row[i] for row in table.rows)]
+    columns = [*table.columns.items()]
+    return Table(table.title, dict(columns[i] for i in kept), [[row[i] for i in kept] for row in table.rows])
+
 # %% ../../nbs/runs/06_analysis.ipynb #83c4dcca
 _WHO = dict(model='{}', method='{}', budget='{}')
 _FROM = dict(questions='{:,}', documents='{:,}')
@@ -396,18 +438,23 @@ def _list_interval(e: Optional[Estimate]) -> list[Any]: return [None] * 3 if e i
 
 def _tabulate_accuracy_cost(rows: list[AccuracyCost]) -> Table:
     columns = {**_WHO, **_FROM, 'accuracy': '{:.1%}', **_ENDS, 'tokens': '{:,.0f}', 'uncached': '{:,.0f}',
-               'calls': '{:.1f}', 'seconds': '{:.2f}', 'withheld': '{:,}', 'failed': '{:,}'}
-    return make_table('Accuracy and cost of a question', columns, (
+               'calls': '{:.1f}', 'seconds': '{:.2f}', 'withheld': '{:,}', 'silent': '{:,}', 'not asked': '{:,}',
+               'failed': '{:,}'}
+    found = make_table('Accuracy and cost of a question', columns, (
         [*w.group, w.accuracy.n, w.accuracy.documents, *_list_interval(w.accuracy), w.tokens, w.uncached, w.calls,
-         w.seconds, w.withheld, w.failed] for w in rows))
+         w.seconds, w.withheld, w.silent, w.not_asked, w.failed] for w in rows))
+    return drop_zero_columns(found, 'silent', 'not asked')
 
 def _tabulate_comparisons(rows: list[Comparison], title: str) -> Table:
     columns = {**_WHO, 'questions about': '{}', 'against': '{}', 'at': '{}', **_FROM, 'difference': '{:+.1%}', **_ENDS,
-               'p': '{:.4f}', 'p (Holm)': '{:.4f}', 'could have seen': '{:.1%}', 'times the tokens': '{:.2f}'}
-    return make_table(title, columns, (
+               'p': '{:.4f}', 'p (Holm)': '{:.4f}', 'could have seen': '{:.1%}', 'times the tokens': '{:.2f}',
+               'one call right': '{:.1%}', 'room': '{}'}
+    found = make_table(title, columns, (
         [*c.group, c.part, c.baseline.method, c.baseline.budget, c.found.n, c.found.documents, c.found.mean,
-         c.found.low, c.found.high, c.found.p, c.found.adjusted, c.power.difference if c.power else None, c.extra]
-        for c in rows))
+         c.found.low, c.found.high, c.found.p, c.found.adjusted, c.power.difference if c.power else None, c.extra,
+         c.one_call, None if c.has_room else 'no room'] for c in rows))
+    unknown = ['one call right'] * all(c.one_call is None for c in rows)
+    return drop_zero_columns(found, 'room', *unknown)
 
 def _tabulate_parts(rows: list[PartAccuracy]) -> Table:
     columns = {**_WHO, 'by': '{}', 'part': '{}', **_FROM, 'accuracy': '{:.1%}', **_ENDS}

@@ -8,18 +8,20 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, Optional, cast
+from ..board import USER
 from ..policies import METHODS
 from ..eval.metrics import DEFAULT_METRICS, find_scorer
-from .log import ABOUT, Record, RunError
+from .log import ABOUT, Record, RecordOutcome, RunError, record_outcome
 from .pack import what_ran
 from .record import RIGHT
 from .table import Run, score_all, slim
 from ..utils.json_scan import read_answer
-from ..utils.text import answer_key, letters_of, means_none, one_line
+from ..utils.text import answer_key, letters_of, means_none, one_line, same_answer
 
 # %% auto #0
-__all__ = ['Role', 'BASELINES', 'CALLS', 'model_name', 'Condition', 'read_condition', 'label_methods', 'Proposal', 'quotes',
-           'Turns', 'Cost', 'add_costs', 'cost_by_agent', 'Answer', 'choose_metrics', 'read_answers', 'example_answer']
+__all__ = ['Role', 'BASELINES', 'CALLS', 'Source', 'model_name', 'Condition', 'read_condition', 'label_methods', 'Proposal',
+           'quotes', 'Turns', 'Cost', 'add_costs', 'cost_by_agent', 'Answer', 'choose_metrics', 'read_answers',
+           'example_answer']
 
 # %% ../../nbs/runs/05_answers.ipynb #97a033d9
 def model_name(
@@ -42,15 +44,19 @@ class Condition(NamedTuple):
     method: str
     budget: str  # such as '3x', three direct calls; '3x uncached', '4000', '1 call', or 'free'
     role: Role = 'method'
+    one_call: bool = False # is it one plain call, by which others are judged?
 
 def _strip_budget(name: str, calls: float) -> str:
     "A name without the budget that it ends with"
     found = re.fullmatch(r'(.+?)[ _@-]?(\d+(?:\.\d+)?)x?(?:[ _-]uncached)?', name)
     return found[1] if found and float(found[2]) == calls else name
 
+def _plain_calls(budget: Mapping[str, Any]) -> float: return budget.get('calls') or budget.get('equal') or 0
+
 def _name_budget(budget: Mapping[str, Any], type: str) -> str:
     "What a budget is called"
-    limit = f"{budget['calls']:g}x" if budget.get('calls') else str(budget.get('max_tokens') or '')
+    calls = _plain_calls(budget)
+    limit = f'{calls:g}x' if calls else str(budget.get('max_tokens') or '')
     counted = budget.get('count') or 'total'
     if not limit: return CALLS.get(METHODS.aliases.get(type, type), 'free')
     return limit + f' {counted}' * (counted != 'total')
@@ -65,7 +71,8 @@ def read_condition(
     type = str(fields.get('type') or name)
     plain = type in BASELINES and not fields.get('quorum')
     role: Role = 'bound' if fields.get('focus') == 'oracle' else 'baseline' if plain else 'method'
-    return name, Condition(_strip_budget(name, budget.get('calls') or 0), _name_budget(budget, type), role)
+    shown, one_call = _strip_budget(name, _plain_calls(budget)), type == 'direct' and not fields.get('reasons')
+    return name, Condition(shown, _name_budget(budget, type), role, role == 'baseline' and one_call)
 
 # %% ../../nbs/runs/05_answers.ipynb #a7951058
 def label_methods(
@@ -192,6 +199,58 @@ def cost_by_agent(
         by.setdefault(agent, []).append(_read_cost(e.get('usage') or {}))
     return {agent: add_costs(costs) for agent, costs in by.items()}
 
+# %% ../../nbs/runs/05_answers.ipynb #e720d421
+_NO_AGENTS = USER, 'cascade', 'gate', 'check'   # names in traces behind which nobody of a team stands
+
+def _list_agents(record: Record) -> tuple[str, ...]:
+    "The agents that had a turn, in order of appearance; none without a trace"
+    trace = record.get('trace') or {}
+    turns = [*(trace.get('events') or []), *(trace.get('calls') or [])]
+    names = dict.fromkeys(str(t.get('agent')) for t in turns if isinstance(t, dict) and t.get('agent'))
+    return tuple(name for name in names if name not in _NO_AGENTS)
+
+def _is_of_team(record: Record) -> bool:
+    "Did a method set out as a team on this question?"
+    trace = record.get('trace') or {}
+    kept = 'cascade' in trace and not _take_fields(trace['cascade']).get('escalated')
+    return trace.get('events') is not None and not kept or len(_list_agents(record)) > 1
+
+def _fell_back(record: Record) -> bool:
+    "Did one call answer in the place of a team?"
+    trace = record.get('trace') or {}
+    turns = [e for e in trace.get('events') or [] if isinstance(e, dict)]
+    return any(said.get('fallback') is True for said in (record, trace, _read_account(record), *turns))
+
+# %% ../../nbs/runs/05_answers.ipynb #7ae9e5ab
+Source = Literal['printed', 'not printed', 'not looked up']
+
+def _says(text: Any, answer: str) -> bool:
+    "Do the words of an answer stand in a text, whole?"
+    key = answer_key(answer)
+    whole = rf'(?<!\w)(?<!\d[.,]){re.escape(key)}(?![.,]?\w)'
+    return bool(key) and re.search(whole, answer_key(str(text))) is not None
+
+def _find_source(cell: Mapping[str, Any], evidence: list[dict[str, Any]]) -> Source:
+    "What the evidence of an answer says of a note"
+    page = _take_fields(cell.get('view')).get('page')
+    own = [e.get('printed') for e in evidence if e.get('cell') == cell.get('id') or e.get('page') == page]
+    if any(own): return 'printed'
+    return 'not looked up' if own and all(p is None for p in own) else 'not printed'
+
+def _find_repeated(record: Record) -> Optional[Source]:
+    "The source of the first note that says the answer, before it was last proposed; None where there is none"
+    answer, trace, board = record.get('answer') or '', record.get('trace') or {}, record.get('board') or {}
+    proposed = [e['cell'] for e in trace.get('events') or [] if isinstance(e.get('cell'), int)
+                and same_answer(str(_take_fields(e.get('applied')).get('answer') or ''), answer)]
+    notes = [c for c in board.get('cells') or [] if isinstance(c.get('id'), int) and c.get('author') != USER]
+    earlier = [c for c in notes if proposed and c['id'] < proposed[-1] and _says(c.get('content'), answer)]
+    return _find_source(earlier[0], cast(Any, record.get('evidence') or [])) if earlier else None
+
+def _read_teamwork(record: Record) -> dict[str, Any]:
+    "The fields of a row that say how agents worked together"
+    return dict(team=_is_of_team(record), agents=_list_agents(record), fallback=_fell_back(record),
+                repeats=_find_repeated(record))
+
 # %% ../../nbs/runs/05_answers.ipynb #aa9e2e65
 class Answer(NamedTuple):
     "One question, answered by one method at one budget with one model."
@@ -199,17 +258,17 @@ class Answer(NamedTuple):
     method: str
     budget: str
     role: Role                  # of the method
+    one_call: bool              # is the method one plain call?
     label: str                  # of the method in a report
     kind: str                   # class of the document
     document: str
     sample: str
     score: float                # 0-1
     right: bool
-    failed: bool                # no answer came; it counts as wrong
+    outcome: RecordOutcome      # how it ended; without an answer it counts as wrong
     answer: str
     confidence: Optional[float] # as it was stated
     answerable: bool
-    abstained: bool
     cost: Cost
     pages: int                  # of the document
     answer_kind: str
@@ -219,12 +278,28 @@ class Answer(NamedTuple):
     agreement: Optional[float]  # share of the last answers of all that are this one; None for fewer than two
     noted: str                  # by the first note on the Board
     roles: dict[str, Cost]      # what each agent spent
+    team: bool                  # did the method set out as a team?
+    agents: tuple[str, ...]     # who had a turn, in order of appearance
+    fallback: bool              # did one call answer in the end, because no proposal of the team stood?
+    repeats: Optional[Source]   # where an earlier note has the answer from; None where no earlier note says it
     gold: tuple[str, ...]
     record: Record              # without its trace and its Board
 
     @property
+    def failed(self) -> bool: return self.outcome == 'failed'
+    @property
+    def abstained(self) -> bool:
+        "Was it said that there is no answer?"
+        return self.outcome == 'abstained'
+
+    @property
+    def given(self) -> bool:
+        "Was there an answer at all, if only the word that there is none?"
+        return self.outcome in ('answered', 'abstained')
+
+    @property
     def withheld(self) -> bool:
-        "Was no answer given where there is one?"
+        "Was it said that there is no answer where there is one?"
         return self.abstained and not self.right
 
 def choose_metrics(
@@ -246,7 +321,8 @@ def choose_metrics(
 def _judge(record: Record, said: list[Proposal], metric: str, flavour: str) -> tuple[float, list[Proposal]]:
     "The score of a record's answer, and the answers on the way, each with whether it is right"
     own = record.get('answer') or ''
-    rows = [cast(Record, {**slim(record), 'answer': a}) for a in dict.fromkeys([own, *(s.answer for s in said)])]
+    answers = dict.fromkeys([own, *(s.answer for s in said)])
+    rows = [cast(Record, {**slim(record), 'status': 'ok', 'answer': a}) for a in answers]
     scores = {r['answer']: float(s) for r, s in zip(rows, score_all(rows, metric, flavour), strict=True)}
     score = scores[own] if record['status'] == 'ok' else 0.
     return score, [s._replace(right=scores[s.answer] >= RIGHT) for s in said]
@@ -270,14 +346,15 @@ def _read_question(record: Record, data: str) -> dict[str, Any]:
 def _to_answer(record: Record, model: str, condition: Condition, label: str, data: str, metric: str,
                flavour: str) -> Answer:
     "A record as a row"
-    said, answer, failed = _list_proposals(record), record.get('answer') or '', record['status'] != 'ok'
+    said, answer = _list_proposals(record), record.get('answer') or ''
     score, judged = _judge(record, said, metric, flavour)
     return Answer(model=model, **condition._asdict(), label=label, **_read_question(record, data), score=score,
-                  right=score >= RIGHT, failed=failed, answer=answer, confidence=record.get('confidence'),
-                  abstained=means_none(answer) and not failed,
+                  right=score >= RIGHT, outcome=record_outcome(record), answer=answer,
+                  confidence=record.get('confidence'),
                   cost=_read_cost(record.get('usage') or {}, (record.get('times') or {}).get('seconds')),
                   turns=_count_turns(record), said=tuple(judged), agreement=_measure_agreement(record, said),
-                  noted=_read_first_note(record), roles=cost_by_agent(record), record=slim(record))
+                  noted=_read_first_note(record), roles=cost_by_agent(record), **_read_teamwork(record),
+                  record=slim(record))
 
 def _read_run(run: Run, labels: dict[str, str], metric: str, flavour: str) -> Iterator[Answer]:
     "The answers of a run to questions that have a gold answer"
@@ -326,8 +403,9 @@ def example_answer(
     "Make an answer for examples and tests."
     usual: dict[str, Any] = dict(
         model='small', method=method, budget='1x', role='baseline' if method in BASELINES else 'method', label=method,
-        kind='receipt', document=sample.split('-')[0], sample=sample, score=float(right), right=right, failed=False,
-        answer='7' if right else '8', confidence=None, answerable=True, abstained=False,
+        one_call=method == 'direct', team=False, agents=('solo', ), fallback=False, repeats=None,
+        kind='receipt', document=sample.split('-')[0], sample=sample, score=float(right), right=right,
+        outcome='answered', answer='7' if right else '8', confidence=None, answerable=True,
         cost=Cost(1, 1000, 1000, .5), pages=1, answer_kind='money', evidence_pages=1, turns=Turns(0, 0, 0), said=(),
         agreement=None, noted='', roles={}, gold=('7',), record={})
     return Answer(**{**usual, **fields})

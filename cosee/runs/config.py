@@ -16,7 +16,7 @@ from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, ValidationEr
                       model_serializer, model_validator)
 from ..utils.config import ConfigError, fill_all, load_plugin, parse_yaml, read_text
 from ..datasets.registry import LOADERS
-from ..policies import Method, SettingError, make_method
+from ..policies import METHODS, Method, SettingError, make_method
 from ..eval.metrics import find_scorer
 from ..models.client import merged
 from ..models.decoding import Sampling
@@ -45,16 +45,23 @@ class ClientConfig(_Strict):
 class BudgetConfig(_Strict):
     "How many tokens a question may cost."
     max_tokens: Optional[int] = Field(default=None, ge=1)     # None: as many as it takes
-    calls: Optional[float] = Field(default=None, gt=0, le=1000) # as many as so many direct calls, see `direct_price`
+    calls: Optional[float] = Field(default=None, gt=0, le=1000) # as many as so many plain calls of the same question
+    equal: Optional[float] = Field(default=None, gt=0, le=1000) # the same, and methods are set so that they spend it
     count: Literal['total', 'uncached', 'output'] = 'total'   # see `count_tokens`
 
     @model_serializer(mode='wrap')
     def _serialize(self, to_dict):   # as it was written before there were calls: runs of that time go on
-        return {k: v for k, v in to_dict(self).items() if k != 'calls' or v is not None}
+        return {k: v for k, v in to_dict(self).items() if k not in ('calls', 'equal') or v is not None}
     @model_validator(mode='after')
     def _check_one_limit(self):
-        if self.max_tokens and self.calls: raise ValueError('max_tokens and calls say the same twice; name one')
+        named = [name for name in ('max_tokens', 'calls', 'equal') if getattr(self, name)]
+        if named[1:]: raise ValueError(f"{' and '.join(named)} say the same twice; name one")
         return self
+
+    @property
+    def plain_calls(self) -> Optional[float]:
+        "As many tokens as so many plain calls; None where the budget is none of calls."
+        return self.calls or self.equal
 
 # %% ../../nbs/runs/02_config.ipynb #b4ab9106
 USUAL: dict[str, dict[str, Any]] = dict(   # data set -> fields where nobody names them and they differ
@@ -130,6 +137,8 @@ def _check_methods(config: RunConfig):
     for i, entry in enumerate(config.methods):
         try:
             names.append((method := make_method(entry)).name)
+            if config.budget.equal and getattr(method, 'budget', None):
+                raise ConfigError(f'field methods.{i}.budget: budget.equal gives all methods the same; leave one out')
             budget_of(config, method)
             _check_votes(method, i, config.gen)
         except ValidationError as e:
@@ -200,6 +209,19 @@ def load_plugins(
             said = f'{type(e).__name__}: {str(e)[:200]}'
             raise ConfigError(f'field plugins: {n} ends with an error when it is imported ({said})') from e
 
+# %% ../../nbs/runs/02_config.ipynb #149e6f72
+def _raise_dials(config: RunConfig):
+    "Set the dials of methods so that an equal budget can be spent; what is no method is left to `_check_methods`"
+    if config.budget.equal is None: return
+    most = math.ceil(config.budget.equal)
+    for i, entry in enumerate(config.methods):
+        try: method = make_method(entry)
+        except (ValueError, TypeError): continue
+        found = METHODS.get(getattr(method, 'type', ''))   # a method of one's own may be no entry
+        dial = found.dial if found else None
+        if not dial or dial in method.own or method.settings[dial] >= most: continue
+        config.methods[i] = {**(dict(type=entry) if isinstance(entry, str) else entry), dial: most}
+
 # %% ../../nbs/runs/02_config.ipynb #2c46126f
 def make_config(
     data: Optional[dict[str, Any]] = None, # fields; the rest keeps its default
@@ -214,6 +236,7 @@ def make_config(
         _check_numbers(config.model_dump())
         if config.plugins and not plugins: raise ConfigError(_CODE.format(', '.join(map(repr, config.plugins))))
         load_plugins(config.plugins)
+        _raise_dials(config)
         _check_gen(config)
         _check_methods(config)
         _check_metrics(config)

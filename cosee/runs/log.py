@@ -6,16 +6,19 @@
 from __future__ import annotations
 import json, math, os, time, warnings
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Iterator, Literal, Mapping, NamedTuple, Optional, Union, cast
+from typing import (IO, TYPE_CHECKING, Annotated, Any, Iterator, Literal, Mapping, NamedTuple, Optional, Union, cast,
+                    get_args)
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import Required, TypedDict   # Pydantic takes those of `typing` from Python 3.12
 from ..utils.config import concealed, without_keys
 from ..utils.files import private_folder, write_whole
+from ..utils.text import answer_key, means_none
 
 # %% auto #0
-__all__ = ['RECORDS', 'ABOUT', 'ASKED', 'OPENED', 'Record', 'key_of', 'without_times', 'RunError', 'NoRoom', 'locked_file',
-           'to_line', 'RunLog', 'write_about', 'record_fault', 'strict_json', 'parse_record', 'Fault', 'read_records',
-           'DamagedRun', 'fault_words', 'warn_damaged', 'About', 'read_about', 'checked_about', 'Entry']
+__all__ = ['RecordOutcome', 'OUTCOMES', 'RECORDS', 'ABOUT', 'ASKED', 'OPENED', 'Record', 'key_of', 'without_times',
+           'record_outcome', 'has_answer', 'without_credit', 'RunError', 'NoRoom', 'locked_file', 'to_line', 'RunLog',
+           'write_about', 'record_fault', 'strict_json', 'parse_record', 'Fault', 'read_records', 'DamagedRun',
+           'fault_words', 'warn_damaged', 'About', 'read_about', 'checked_about', 'Entry']
 
 # %% ../../nbs/runs/00_log.ipynb #38e10faa
 if TYPE_CHECKING: from cosee.controller import Evidence
@@ -54,6 +57,7 @@ class Record(_Outcome):
     status: str               # 'ok' or 'failed'
     error: Optional[str]      # why it failed
     answer: str               # '' if there is none
+    outcome: str              # how it ended, see `record_outcome`
     usage: Mapping[str, Any]  # a `UsageRecord`; empty before there is an answer
     attempt: int              # how often it was tried
     times: dict[str, Any]     # seconds it took, and when it ended
@@ -71,6 +75,38 @@ def without_times(obj):
     "`obj` without what a clock put into it."
     if isinstance(obj, dict): return {k: without_times(v) for k, v in obj.items() if k not in _TIMES}
     return [without_times(v) for v in obj] if isinstance(obj, list) else obj
+
+# %% ../../nbs/runs/00_log.ipynb #deb71b6d
+RecordOutcome = Literal['answered', 'abstained', 'silent', 'not asked', 'failed']
+OUTCOMES: tuple[RecordOutcome, ...] = get_args(RecordOutcome)
+
+def record_outcome(
+    record: Mapping[str, Any] # a record, also one of an older version
+) -> RecordOutcome:
+    "Say how a question ended."
+    if record.get('status', 'ok') != 'ok': return 'failed'
+    answer = record.get('answer') or ''
+    if answer_key(answer): return 'abstained' if means_none(answer) else 'answered'
+    began = bool((record.get('usage') or {}).get('calls')) or not str(record.get('stopped') or '').startswith('budget')
+    return 'silent' if began else 'not asked'
+
+def has_answer(
+    record: Mapping[str, Any] # see `record_outcome`
+) -> bool:
+    "Was the question answered, if only by the word that there is no answer?"
+    return record_outcome(record) in ('answered', 'abstained')
+
+# %% ../../nbs/runs/00_log.ipynb #fc99ca91
+_OF_PAGES = 'page_recall', 'evidence_recall'   # scores of the pages that were shown, not of an answer
+
+def without_credit(
+    record: Record # with its scores
+) -> Record:       # with its outcome, too
+    "A record in which nothing that is no answer counts as right."
+    record = cast(Record, {**record, 'outcome': record_outcome(record)})
+    if has_answer(record) or 'scores' not in record: return record
+    scores = {name: value if name in _OF_PAGES else 0. for name, value in (record['scores'] or {}).items()}
+    return {**record, 'scores': scores, 'right': None if record.get('right') is None else False}
 
 # %% ../../nbs/runs/00_log.ipynb #cac39b08
 RECORDS, ABOUT = 'records.jsonl', 'run.json'
@@ -243,6 +279,7 @@ class _Record(TypedDict, total=False):
     index: Required[_Count]
     method: Required[str]
     status: Required[Literal['ok', 'failed']]
+    outcome: Optional[str]
     question: str
     gold: list[_Id]
     answer: str
@@ -309,7 +346,7 @@ def parse_record(
     except ValueError as e: raise ValueError(f'it is no JSON: {str(e)[:80]}') from None
     fault = record_fault(found)
     if fault: raise ValueError(fault)
-    return cast(Record, {**{k: v for k, v in _UNKNOWN.items() if k not in found}, **found})
+    return without_credit(cast(Record, {**{k: v for k, v in _UNKNOWN.items() if k not in found}, **found}))
 
 # %% ../../nbs/runs/00_log.ipynb #246b74ce
 class Fault(NamedTuple):

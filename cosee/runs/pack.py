@@ -11,7 +11,8 @@ from typing import Any, BinaryIO, Optional, Union, cast
 from ..datasets.registry import LOADERS
 from ..datasets.sample import Split
 from .config import DataConfig, MADE
-from .log import About, Record, RunError, checked_about, key_of, parse_record, strict_json, to_line
+from .log import (About, Record, RunError, checked_about, key_of, parse_record, record_outcome, strict_json,
+                            to_line)
 from ..utils.files import digest
 from ..utils.text import time_left
 
@@ -199,7 +200,7 @@ class RunProgress:
         on: bool = True       # say anything?
     ):
         self.total, self.before, self.done, self.on = total, done, done, on
-        self.tokens, self.failed, self.start = 0, 0, time.monotonic()
+        self.tokens, self.failed, self.unanswered, self.start = 0, 0, 0, time.monotonic()
         self._bar, self._ended = None, threading.Event()
 
     def __enter__(self) -> RunProgress:
@@ -218,10 +219,12 @@ class RunProgress:
     ):
         "Count an answer in."
         self.done, self.tokens = self.done + 1, self.tokens + record['usage']['total_tokens']
-        self.failed += record['status'] != 'ok'
+        outcome = record_outcome(record)
+        self.failed += outcome == 'failed'
+        self.unanswered += outcome in ('silent', 'not asked')
         if not self._bar: return
         self._bar.update()
-        self._bar.set_postfix(tokens=f'{self.tokens:,}', failed=self.failed, refresh=False)
+        self._bar.set_postfix(tokens=f'{self.tokens:,}', failed=self.failed, unanswered=self.unanswered, refresh=False)
 
     def line(self) -> str:
         "Where the run is, in words."
@@ -231,7 +234,8 @@ class RunProgress:
         if fresh and self.total and self.total > self.done:
             left = f', {time_left(seconds / fresh * (self.total - self.done))} left'
         failed = f', {self.failed:,} failed' if self.failed else ''
-        return f'{self.done:,}{of} answers{failed}, {self.tokens:,} tokens, after {seconds:.0f} s{left}'
+        empty = f', {self.unanswered:,} without an answer' if self.unanswered else ''
+        return f'{self.done:,}{of} answers{failed}{empty}, {self.tokens:,} tokens, after {seconds:.0f} s{left}'
 
     def _print_lines(self):
         while not self._ended.wait(EVERY): print(self.line(), file=sys.stderr, flush=True)

@@ -27,7 +27,7 @@ from ..models.usage import Ledger
 from ..models.batching import own_account
 from ..models.transcriber import PageBill, page_bill
 from .config import BudgetConfig, DataConfig, MADE, RunConfig, budget_of, metrics_of
-from .log import Entry, Record, RunError, record_fault, to_line
+from .log import Entry, Record, RunError, record_fault, to_line, without_credit
 from .table import score_all
 from ..utils.text import one_line
 
@@ -150,7 +150,7 @@ def _finish_record(config: RunConfig, record: Record, outcome: Answer, pages: in
     said['team'] = _measure_team(board, pages) if board else None
     json.dumps(said, allow_nan=False)
     kept = {'board': board, 'trace': trace} if config.trace else {}
-    finished = cast(Record, {**record, **said, 'status': 'ok', **kept})
+    finished = without_credit(cast(Record, {**record, **said, 'status': 'ok', **kept}))
     fault = record_fault(finished)
     if fault: raise ValueError(f'the method answered what no record can hold: {fault}')
     to_line(finished)
@@ -180,8 +180,8 @@ def start_record(
 ) -> Record:           # failed, until there is an answer
     "What is asked, by whom, with which seed."
     seed = seed_of(config.seed, sample_id(sample, index), method.name)
-    known = dict(method=method.name, seed=seed, status='failed', error=None, answer='', usage={}, attempt=attempt,
-                 times={}, doc_hash=hash_document(sample['images']))
+    known = dict(method=method.name, seed=seed, status='failed', error=None, answer='', outcome='failed', usage={},
+                 attempt=attempt, times={}, doc_hash=hash_document(sample['images']))
     return cast(Record, {**question_fields(sample, index), **known})
 
 # %% ../../nbs/runs/03_record.ipynb #663e8f91
@@ -215,7 +215,7 @@ def _price_budget(budget: BudgetConfig, method: Method, sample: Sample, client, 
                 meta=sample.get('meta') or {})
     looks = {k: v for k, v in method.settings.items() if k in ('focus', 'k')}
     price = task.look(**looks).price(DIRECT, DIRECT_TOKENS)
-    return int(price * cast(float, budget.calls))
+    return int(price * cast(float, budget.plain_calls))
 
 def answer_one(
     config: RunConfig, # the run
@@ -234,7 +234,7 @@ def answer_one(
     ledger, bill = Ledger(budget.max_tokens, budget.count), PageBill()
     try:
         with limited(time_limit), own_account(), page_bill(bill):
-            if budget.calls: ledger.max_tokens = _price_budget(budget, method, sample, client, record['seed'])
+            if budget.plain_calls: ledger.max_tokens = _price_budget(budget, method, sample, client, record['seed'])
             outcome = method.run(sample, client, ledger, record['seed'], config.gen)
         record = _finish_record(config, record, outcome, len(sample['images']))
     except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`

@@ -4,23 +4,25 @@
 
 # %% ../../nbs/runs/06_report.ipynb #e38c2e07
 from __future__ import annotations
-import json, math
-from collections.abc import Iterable, Mapping
+import json, math, shlex
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, TypedDict, Union
 from ..eval.statistics import Differences, bootstrap, compare_runs
-from .analysis import Analysis, Table, Value, make_table
+from .analysis import NO_ROOM, Analysis, Table, Value, drop_zero_columns, make_table
 from .answers import Answer, choose_metrics, label_methods, model_name, read_answers
 from .figures import ScorePoint, herding_picture, reliability_picture, score_picture, usage_picture
 from .log import RunError
-from .table import Run, count_invalid, find_runs, score_all
+from .teamwork import (TEAMWORK, TEAMWORK_TERMS, describe_lone_agents, tabulate_teamwork,
+                                 teamwork)
+from .table import Run, count_done, count_invalid, find_runs, score_all
 from ..utils.files import write_whole
 from ..utils.text import md_line, means_none, one_line
 from ..view.drawing import Picture
 from ..view.html import Html, el, inline_style
 
 # %% auto #0
-__all__ = ['REPORT_POLICY', 'MethodRow', 'MethodAnswer', 'Disagreement', 'table_html', 'Report']
+__all__ = ['REPORT_POLICY', 'Address', 'MethodRow', 'MethodAnswer', 'Disagreement', 'table_html', 'Example', 'Report']
 
 # %% ../../nbs/runs/06_report.ipynb #44933fd4
 class MethodRow(TypedDict):
@@ -34,7 +36,9 @@ class MethodRow(TypedDict):
     tokens: float
     calls: float
     seconds: float
-    withheld: int  # questions that have an answer, and got none
+    withheld: int  # questions that have an answer, of which it was said that there is none
+    silent: int    # questions that were asked, and nothing came
+    not_asked: int # questions of which the budget did not cover a single call
     invalid: float # share of the turns, or of the calls of a method without turns
     failed: int    # questions
     price: Optional[float]           # of all questions; None where no price is known
@@ -64,6 +68,11 @@ def _measure_selection(answers: list[Answer]) -> dict[str, Optional[float]]:
 
 _RECALLS = ('page_recall', 'evidence_recall')
 
+def _get_page_score(a: Answer, name: str) -> Optional[float]:
+    "A score of the pages that an answer names; 0 without an answer, None where nobody knows the right ones"
+    known = a.record.get('scores') or {}
+    return known.get(name) if a.given else 0. if a.evidence_pages else None
+
 def _make_method_row(answers: list[Answer], others: Mapping[str, str], price: Optional[Mapping[str, float]],
                 n_resamples: int) -> MethodRow:
     "The row of one method"
@@ -75,7 +84,8 @@ def _make_method_row(answers: list[Answer], others: Mapping[str, str], price: Op
                      metrics={m: 100 * score_all(records, m, f).mean for m, f in others.items()},
                      tokens=sum(a.cost.tokens for a in answers) / n, calls=calls / n,
                      seconds=_mean((r.get('times') or {}).get('seconds') for r in records) or 0.,
-                     withheld=sum(a.withheld for a in answers),
+                     withheld=sum(a.withheld for a in answers), silent=sum(a.outcome == 'silent' for a in answers),
+                     not_asked=sum(a.outcome == 'not asked' for a in answers),
                      invalid=sum(map(count_invalid, records)) / max(1, replies),
                      failed=sum(a.failed for a in answers), price=cost, **_measure_selection(answers))
 
@@ -114,14 +124,17 @@ def _make_run_table(runs: list[Run], answers: list[Answer]) -> Table:
                                             for v in row] for row in rows])
 
 _DEFINITIONS = {
-    'score': 'the mean of the metric over questions, 0 to 100; a question that failed counts 0',
+    'score': 'the mean of the metric over questions, 0 to 100; what failed, was met with silence or was not asked '
+             'counts 0 by every metric, also where there is no answer',
     'interval': 'a 95 % percentile interval from drawing whole documents with replacement',
     'p': 'of a paired permutation test that flips whole documents; with Holm\'s correction for all tests together',
     'tokens, calls': 'of prompts and replies, and requests to the model, for each question; cached tokens are counted '
                      'unless a column says uncached',
     'invalid replies': 'the share of replies from which nothing could be read: turns that wrote nothing, or calls '
                        'without an answer where a method has no turns; the question need not fail',
-    'withheld': 'questions that have an answer, and were answered with none',
+    'withheld': 'questions that have an answer, of which it was said that there is none',
+    'silent': 'questions that were asked, and nothing came: neither an answer nor the word that there is none',
+    'not asked': 'questions of which the budget did not cover a single call',
     'failed': 'questions that ended in an error or ran out of time',
     'accuracy': 'the share of answers with a score of 0.5 or more',
     'could have seen': 'the difference that this comparison would have shown in 80 of 100 cases',
@@ -136,7 +149,7 @@ _DEFINITIONS = {
 # %% ../../nbs/runs/06_report.ipynb #43402a8e
 class MethodAnswer(NamedTuple):
     "How one method answered a question."
-    answer: Optional[str]  # or the error
+    answer: Optional[str]  # or the error, or that there is none
     score: float           # 0-1
     page: Optional[int]
 
@@ -150,7 +163,9 @@ class Disagreement(TypedDict):
 def _make_disagreement(rows: dict[str, Answer]) -> Disagreement:
     "The answers of all methods to one question"
     first = next(iter(rows.values()))
-    given = {m: MethodAnswer(a.record.get('error') if a.failed else a.answer, a.score, a.record.get('page'))
+    def said(a: Answer) -> Optional[str]:
+        return a.record.get('error') if a.failed else a.answer if a.given else f'({a.outcome})'
+    given = {m: MethodAnswer(said(a), a.score, a.record.get('page'))
              for m, a in rows.items()}
     return Disagreement(sample=first.sample, question=first.record['question'], gold=list(first.gold), methods=given)
 
@@ -183,6 +198,24 @@ def _draw_question(q: Disagreement) -> Html:
               el('div', el('table', el('thead', head), el('tbody', rows))))
 
 # %% ../../nbs/runs/06_report.ipynb #dd82f370
+class Example(NamedTuple):
+    "An episode that a counter of a report counts."
+    counter: str # its name
+    run: Run
+    method: str  # as the run calls it
+    sample: str
+    answer: str  # that was given
+
+    def __str__(self) -> str:
+        which, folder = ('--episode', self.sample, '--method', self.method), self.run.folder
+        if folder.is_absolute(): folder = Path(folder.name)   # a report may be published
+        opened = shlex.join(['cosee', 'report', str(folder), *which])
+        return f'{self.counter}: {self.method} answers {one_line(self.answer, 80)!r} to {self.sample}; {opened}'
+
+    def to_dict(self) -> dict[str, str]: return {**self._asdict(), 'run': str(self.run.folder)}
+
+Address = Callable[[Example], str]
+
 _ALIKE = 'All methods score alike on every question.'
 _MANY = 30   # rows from which a table is folded
 
@@ -206,7 +239,7 @@ class Report:
         if self.baseline not in self.rows:
             raise RunError(f"no method {self.baseline!r} here: choose from {', '.join(self.rows)}")
         self.table = {m: _make_method_row(rows, dict(others), price, n_resamples) for m, rows in self.rows.items()}
-        self.analysis = Analysis(self.answers, n_resamples)
+        self.analysis, self.teamwork = Analysis(self.answers, n_resamples), teamwork(self.answers, n_resamples)
         self._count_failures()
 
     def _group_by_label(self) -> dict[str, list[Answer]]:
@@ -222,7 +255,7 @@ class Report:
             self.statuses.append((run, labels, run.status()))
             self.failures += [[str(r['sample']), labels.get(r['method'], r['method']), str(r.get('error') or '?')]
                               for r in run if r['status'] != 'ok']
-        counts = [(labels.get(m, m), c['ok'] + c['failed']) for _, labels, status in self.statuses
+        counts = [(labels.get(m, m), count_done(c)) for _, labels, status in self.statuses
                   for m, c in status.items()]
         for label, row in self.table.items(): row['asked'] = sum(n for name, n in counts if name == label)
 
@@ -263,6 +296,21 @@ class Report:
                        'no budget of a question counts it.')
         return out
 
+    def lack_of_room(self) -> list[str]:
+        "Say where one call leaves no room for the tests."
+        found = [(m, _mean(a.right for a in rows)) for m, rows in self.shared().items() if rows and rows[0].one_call]
+        return [f'No room: {m} is right on {share:.0%} of the questions that all methods have; the tests count for '
+                'nothing.'
+                for m, share in found if share is not None and not NO_ROOM < share < 1 - NO_ROOM]
+
+    def examples(self) -> list[Example]:
+        "Choose an episode for each counter of each team."
+        def place(a: Answer) -> tuple[Run, str]:   # shards of one run share their labels
+            found = [(run, m) for run, labels, _ in self.statuses for m, label in labels.items() if label == a.label]
+            return next((run, m) for run, m in found if len(found) == 1 or (a.sample, m) in run.entries())
+        return [Example(counter, *place(a), a.sample, a.answer) for t in self.teamwork
+                for counter, a in t.examples.items()]
+
     def fairness(self) -> list[str]:
         "Say which methods spend more than 5 % more or less than the baseline."
         base, out = self.table[self.baseline]['tokens'], []
@@ -275,7 +323,8 @@ class Report:
 
     def sentences(self) -> list[str]:
         "Say what the table, the tests and the spending come to."
-        return [*self.notes(), *map(str, self.tests()), *self.fairness()]
+        return [*self.notes(), *describe_lone_agents(self.teamwork), *map(str, self.tests()), *self.lack_of_room(),
+                *self.fairness()]
 
     def disagreements(self,
         n: int = 20 # questions
@@ -294,11 +343,11 @@ class Report:
         columns = {'method': '{}', 'scored questions': '{:,}', 'score': '{:.1f}', '95 % interval': '{:s}',
                    **dict.fromkeys([*self.metrics][1:], '{:.1f}'), 'tokens': '{:,.0f}', 'pages shown': '{:.1f}',
                    'page recall': '{:.2f}', 'evidence recall': '{:.2f}', 'calls': '{:.1f}', 'seconds': '{:.2f}',
-                   'withheld': '{:,}', 'invalid replies': '{:.1%}', 'failed': '{:,}', 'price': '{:.4f}'}
+                   'withheld': '{:,}', 'silent': '{:,}', 'not asked': '{:,}', 'invalid replies': '{:.1%}',
+                   'failed': '{:,}', 'price': '{:.4f}'}
         rows = [self._make_cells(m, r) for m, r in self.table.items()]
-        used = [i for i, c in enumerate(columns) if any(row[i] is not None for row in rows)]
-        names = list(columns)
-        return Table('Methods', {names[i]: columns[names[i]] for i in used}, [[row[i] for i in used] for row in rows])
+        absent = [c for i, c in enumerate(columns) if all(row[i] is None for row in rows)]
+        return drop_zero_columns(Table('Methods', columns, rows), 'silent', 'not asked', *absent)
 
     @staticmethod
     def _make_cells(method: str, r: MethodRow) -> list[Any]:
@@ -307,14 +356,16 @@ class Report:
         tokens = 'no model' if r['calls'] and not r['tokens'] else r['tokens']
         return [one_line(method, 80), scored, r['score'], f"{r['low']:.1f} to {r['high']:.1f}", *r['metrics'].values(),
                 tokens, r['pages_shown'], r['page_recall'], r['evidence_recall'], r['calls'], r['seconds'],
-                r['withheld'], r['invalid'], r['failed'], r['price']]
+                r['withheld'], r['silent'], r['not_asked'], r['invalid'], r['failed'], r['price']]
 
     def progress_table(self) -> Table:
         "Make the table of how far the runs are."
-        columns = {'method': '{}', 'answered': '{:,}', 'failed': '{:,}', 'of': '{:,}'}
-        return make_table('How far it is', columns, (
-            [labels.get(m, m), c['ok'], c['failed'], run.about.get('questions') or None]
+        columns = {'method': '{}', 'answered': '{:,}', 'silent': '{:,}', 'not asked': '{:,}', 'failed': '{:,}',
+                   'of': '{:,}'}
+        found = make_table('How far it is', columns, (
+            [labels.get(m, m), c['ok'], c['silent'], c['not_asked'], c['failed'], run.about.get('questions') or None]
             for run, labels, status in self.statuses for m, c in status.items()))
+        return drop_zero_columns(found, 'silent', 'not asked')
 
     def team_table(self) -> Table:
         "Make the table of what Boards and evidence show; without a row for methods that have neither."
@@ -323,7 +374,7 @@ class Report:
         rows = []
         for m, answers in self.rows.items():
             means = [*(_mean((a.record.get('team') or {}).get(k) for a in answers) for k in found.values()),
-                     *(_mean((a.record.get('scores') or {}).get(k) for a in answers) for k in scores.values())]
+                     *(_mean(_get_page_score(a, k) for a in answers) for k in scores.values())]
             if any(v is not None for v in means): rows.append([m, *means])
         return make_table('Notes of the teams, and evidence', {'method': '{}', **dict.fromkeys([*found, *scores],
                                                                                               '{:.2f}')}, rows)
@@ -337,7 +388,7 @@ class Report:
         if len(self.runs) < 2: found.pop('accuracy_cost', None)   # the table of methods says it
         failures = Table('What failed', dict.fromkeys(('question', 'method', 'error'), '{}'),
                          [[*row] for row in self.failures[:50]])
-        every = [self.team_table(), *found.values(), self.progress_table(), failures,
+        every = [tabulate_teamwork(self.teamwork), self.team_table(), *found.values(), self.progress_table(), failures,
                  _make_run_table(self.runs, self.answers)]
         one_model = len({a.model for a in self.answers}) == 1
         return [_drop_column(t, 'model') if one_model and t.title != _RUNS else t for t in every if t.rows]
@@ -372,10 +423,24 @@ class Report:
         "Write the whole report in Markdown."
         said = '\n'.join(f'- {md_line(s, 400)}' for s in self.sentences())
         parts = [f'# {md_line(self.name)}: {md_line(self.title)}', self.method_table().markdown(), said]
-        parts += [f'## {t.title}\n\n{t.markdown()}' for t in self.tables()]
+        parts += [f'## {t.title}\n\n{t.markdown()}{self._write_terms(t.title)}' for t in self.tables()]
         parts += ['## Questions on which the methods differ', self._write_questions(questions)]
         terms = [f'- **{term}**: {meaning}' for term, meaning in _DEFINITIONS.items()]
         return '\n\n'.join(p for p in [*parts, '## Definitions', '\n'.join(terms)] if p) + '\n'
+
+    def _write_terms(self, title: str) -> str:
+        "What stands below a table in Markdown: what its figures mean, and examples"
+        if title != TEAMWORK: return ''
+        terms = [f'- **{term}**: {meaning}' for term, meaning in TEAMWORK_TERMS.items()]
+        return '\n\n' + '\n'.join([*terms, *(f'- For example, {md_line(str(e), 400)}' for e in self.examples())])
+
+    def _draw_terms(self, title: str, address: Address) -> Optional[Html]:
+        "The same as HTML, with a link where there is an address"
+        if title != TEAMWORK: return None
+        terms = [el('p', el('b', term), f': {meaning}.') for term, meaning in TEAMWORK_TERMS.items()]
+        shown = [el('p', 'For example, ', el('a', text, href=to) if (to := address(e)) else text)
+                 for e in self.examples() for text in [one_line(str(e), 500)]]
+        return el('div', terms, shown, cls='terms')
 
     def _write_questions(self, n: int) -> str:
         "The questions on which methods differ, in Markdown"
@@ -395,7 +460,8 @@ class Report:
         return el('div', [el('figure', svg, el('figcaption', title)) for title, svg in drawn], cls='pictures')
 
     def html(self,
-        questions: int = 200 # how many are listed
+        questions: int = 200, # how many are listed
+        address: Address = lambda example: '' # of the page of an episode, beside the report; '': there is none
     ) -> str:
         "Write the whole report as one page that needs nothing else."
         head = el('head', el('meta', charset='utf-8'),
@@ -407,7 +473,7 @@ class Report:
         terms = [el('p', el('b', term), f': {meaning}.') for term, meaning in _DEFINITIONS.items()]
         body = el('body', el('h1', self.name, el('small', self.title)), table_html(self.method_table()),
                   el('ul', [el('li', one_line(s, 500)) for s in self.sentences()]), self._draw_figures(),
-                  [[el('h2', t.title), table_html(t)] if len(t.rows) <= _MANY else
+                  [[el('h2', t.title), table_html(t), self._draw_terms(t.title, address)] if len(t.rows) <= _MANY else
                    el('details', el('summary', f'{t.title}: {len(t.rows):,} rows'), table_html(t))
                    for t in self.tables()],
                   el('h2', 'Questions on which the methods differ'), listed or el('p', _ALIKE),
@@ -421,7 +487,9 @@ class Report:
                     tests=[vars(d) for d in self.tests()], notes=self.sentences(), runs=status,
                     settings=_make_run_table(self.runs, self.answers).to_dict(),
                     failed=[dict(zip(('sample', 'method', 'error'), f, strict=True)) for f in self.failures],
-                    tables={name: t.to_dict() for name, t in self.analysis.tables().items()})
+                    tables={name: t.to_dict() for name, t in self.analysis.tables().items()},
+                    teamwork=tabulate_teamwork(self.teamwork).to_dict(),
+                    examples=[e.to_dict() for e in self.examples()])
 
     def save(self,
         path: Union[str, Path] # .html, .md or .json

@@ -7,20 +7,22 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import (TYPE_CHECKING, Any, BinaryIO, Callable, Iterable, Iterator, Mapping, Optional, TypedDict, Union,
-                    cast)
+from typing import (TYPE_CHECKING, Any, BinaryIO, Callable, Iterable, Iterator, Literal, Mapping, Optional, TypedDict,
+                    Union, cast)
 from ..datasets.submissions import NONE_WORDS, official_golds, official_prediction
 from ..utils.files import digest, write_whole
 from ..eval.metrics import ALIASES, DEFAULT_METRICS, Scores, score_many
-from .log import (ABOUT, About, Entry, Fault, RECORDS, Record, RunError, RunLog, fault_words, key_of,
-                            parse_record, read_about, read_records, to_line, warn_damaged, write_about)
+from .log import (ABOUT, About, Entry, Fault, RECORDS, Record, RecordOutcome, RunError, RunLog, fault_words,
+                            has_answer, key_of, parse_record, read_about, read_records, record_outcome, to_line,
+                            warn_damaged, write_about)
 from .pack import is_pack, open_pack, pack_about, pack_records, read_pack, what_ran
 from ..utils.config import need
 from ..utils.text import html_table, md_table, means_none, one_line
 
 # %% auto #0
-__all__ = ['Chosen', 'Run', 'Counts', 'Progress', 'Status', 'count_invalid', 'count_replies', 'score_all', 'score_records',
-           'slim', 'flat', 'write_frame', 'Transcript', 'replay_record', 'find_runs', 'join_runs']
+__all__ = ['CountName', 'Chosen', 'Run', 'Counts', 'Progress', 'Status', 'count_done', 'count_invalid', 'count_replies',
+           'score_all', 'score_records', 'slim', 'flat', 'write_frame', 'Transcript', 'replay_record', 'find_runs',
+           'join_runs']
 
 # %% ../../nbs/runs/01_table.ipynb #66253645
 if TYPE_CHECKING:
@@ -83,8 +85,7 @@ class Run:
         out = Status({m: _zero_counts() for m in self.methods})
         for r in self:
             s, usage = out.setdefault(r['method'], _zero_counts()), r.get('usage', {})
-            if r['status'] == 'ok': s['ok'] += 1
-            else: s['failed'] += 1
+            s[_COUNTED[record_outcome(r)]] += 1
             s['tokens'] += usage.get('total_tokens', 0)
             s['calls'] += usage.get('calls', 0)
             s['invalid'] += count_invalid(r)
@@ -102,7 +103,7 @@ class Run:
         questions = self.about.get('questions') or 0
         planned = questions * len(self.methods) or None
         if not planned or not status.done: return Progress(done=status.done, planned=planned, seconds_left=None)
-        done = {m: s['ok'] + s['failed'] for m, s in status.items()}
+        done = {m: count_done(s) for m, s in status.items()}
         usual = sum(s['seconds'] for s in status.values()) / status.done
         paces = {m: s['seconds'] / done[m] if done[m] else usual for m, s in status.items()}
         left = sum(max(0, questions - done[m]) * paces[m] for m in status)
@@ -150,7 +151,9 @@ class Run:
 # %% ../../nbs/runs/01_table.ipynb #8b29f5d2
 class Counts(TypedDict):
     "How far one method is."
-    ok: int        # questions answered
+    ok: int        # questions answered, if only by the word that there is no answer
+    silent: int    # questions that were asked, and nothing came
+    not_asked: int # questions of which the budget did not cover a single call
     failed: int    # questions that failed
     tokens: int
     calls: int
@@ -171,15 +174,36 @@ class Status(dict[str, Counts]):
     @property
     def failed(self) -> int: return sum(s['failed'] for s in self.values())
     @property
-    def done(self) -> int: return sum(s['ok'] + s['failed'] for s in self.values())
+    def unanswered(self) -> int: return sum(s['silent'] + s['not_asked'] for s in self.values())
+    @property
+    def done(self) -> int: return sum(map(count_done, self.values()))
+
+    def columns(self) -> dict[str, CountName]:
+        "Name the counts of questions that are shown: 'silent' and 'not asked' only where there are any."
+        found: dict[str, CountName] = {'answered': 'ok', 'silent': 'silent', 'not asked': 'not_asked',
+                                       'failed': 'failed'}
+        return {name: k for name, k in found.items() if k in ('ok', 'failed') or any(s[k] for s in self.values())}
 
     def _repr_markdown_(self):
-        rows = [[m, f"{s['ok']:,}", f"{s['failed']:,}", f"{s['tokens']:,}",
-                 f"{s['calls']:,}", f"{s['seconds']:,.0f}"] for m, s in self.items()]
-        return md_table(('method', 'answered', 'failed', 'tokens', 'calls', 'seconds'), rows, range(1, 6))
+        shown = self.columns()
+        rows = [[m, *(f'{s[k]:,}' for k in shown.values()), f"{s['tokens']:,}", f"{s['calls']:,}",
+                 f"{s['seconds']:,.0f}"] for m, s in self.items()]
+        head = 'method', *shown, 'tokens', 'calls', 'seconds'
+        return md_table(head, rows, range(1, len(head)))
+
+CountName = Literal['ok', 'silent', 'not_asked', 'failed']
+_COUNTED: dict[RecordOutcome, CountName] = {'answered': 'ok', 'abstained': 'ok', 'silent': 'silent',
+                                            'not asked': 'not_asked', 'failed': 'failed'}
+
+def count_done(
+    counts: Counts # of one method
+) -> int:
+    "Count the questions that a method is through with, however they ended."
+    return sum(counts[k] for k in dict.fromkeys(_COUNTED.values()))
 
 def _zero_counts() -> Counts:
-    return Counts(ok=0, failed=0, tokens=0, calls=0, invalid=0, replies=0, seconds=0., reading=0., reading_tokens=0)
+    return Counts(ok=0, silent=0, not_asked=0, failed=0, tokens=0, calls=0, invalid=0, replies=0, seconds=0.,
+                  reading=0., reading_tokens=0)
 
 def count_invalid(
     record: Record # a record
@@ -213,11 +237,11 @@ def _both_abstain(record: Record) -> bool:
 _PAGE_GOLDS = dict(evidence_em='evidence_pages', evidence_f1='evidence_pages', evidence_ndcg='relevance')
 
 def _scored_value(record: Record, metric: str, flavour: str) -> Any:
-    "What a metric looks at in a record; None in one that failed, where that is pages"
+    "What a metric looks at in a record; None in one without an answer, where that is pages"
     if metric not in _PAGE_GOLDS:
         several = flavour == 'own' and 'list' in str((record.get('meta') or {}).get('answer_type'))
         return official_prediction('kleister' if several else flavour, record.get('answer') or '')
-    if record.get('status', 'ok') != 'ok': return None
+    if not has_answer(record): return None
     named = [e['page'] for e in record.get('evidence') or []]
     return list(dict.fromkeys([*named, *(record.get('shown') or [])] if metric == 'evidence_ndcg' else named))
 
@@ -226,15 +250,17 @@ def score_all(
     metric: str,           # what is measured
     flavour: str           # by whose rules
 ) -> Scores:               # in the order of the records
-    "Scores of answers in the words of those who score; a right abstention counts 1 where they have no word for it."
+    """Scores of answers in the words of those who score; a right abstention counts 1 where they have no word for it,
+    and a record without an answer 0 in any case."""
     flavour = ALIASES.get(flavour, flavour)
     preds, pages = [_scored_value(r, metric, flavour) for r in records], _PAGE_GOLDS.get(metric)
     golds = [(r.get('meta') or {}).get(pages) if pages else official_golds(flavour, r['gold']) for r in records]
     fast = flavour == 'rrc' and metric == 'anls'   # it looks at nothing but answers
     scores = score_many(preds, golds, metric, flavour, None if fast else list(map(_get_context, records)),
                         on_error=None if fast else 0.)
-    if flavour in NONE_WORDS or pages: return scores
-    scores[:] = [1. if _both_abstain(r) else s for s, r in zip(scores, records, strict=True)]
+    own_word = flavour in NONE_WORDS or pages
+    rows = zip(scores, records, strict=True)
+    scores[:] = [0. if not has_answer(r) else 1. if not own_word and _both_abstain(r) else s for s, r in rows]
     return scores
 
 # %% ../../nbs/runs/01_table.ipynb #cfeca43d

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional, TypedDict, Union, cast
 from ..board import Board
 from ..utils.files import digest, write_whole
-from .log import (ABOUT, DamagedRun, Fault, NoRoom, RECORDS, Record, RunError, fault_words, key_of,
-                            parse_record)
+from .log import (ABOUT, DamagedRun, Fault, NoRoom, RECORDS, Record, RunError, fault_words, has_answer,
+                            key_of, parse_record, record_outcome)
 from .pack import is_pack
 from .viewer_pages import NO_REASON, RecordPages, record_page, viewer_page
 from .answers import choose_metrics, label_methods
@@ -28,7 +28,7 @@ _Scores = list[Optional[float]]
 _FACETS = ('dataset', 'split', 'task_type', 'kind', 'wording', 'style', 'answer_type', 'answer_format',
            'reasoning_type', 'answerable', 'n_pages')   # what of a record's `meta` questions can be chosen by
 _OF_QUESTION = 'id', 'question', 'gold', 'doc', 'pages'   # columns that all methods share
-_OF_ANSWER = 'failed', 'answer', 'page', 'confidence', 'tokens', 'calls', 'seconds', 'attempt'
+_OF_ANSWER = 'outcome', 'answer', 'page', 'confidence', 'tokens', 'calls', 'seconds', 'attempt'
 
 class Row(NamedTuple):
     "What the table shows of a record."
@@ -56,16 +56,16 @@ def _read_facets(record: Record) -> tuple[str, ...]:
 
 def _read_answer(record: Record) -> tuple[Any, ...]:
     "What differs by method"
-    failed, usage = record['status'] != 'ok', record['usage']
-    said = record['error'] or NO_REASON if failed else record['answer']
-    return (int(failed), clean(said, 300), record.get('page'), record.get('confidence'), usage.get('total_tokens'),
+    outcome, usage = record_outcome(record), record['usage']
+    said = record['error'] or NO_REASON if outcome == 'failed' else record['answer'] if has_answer(record) else ''
+    return (outcome, clean(said, 300), record.get('page'), record.get('confidence'), usage.get('total_tokens'),
             usage.get('calls'), record['times'].get('seconds'), record['attempt'])
 
 # %% ../../nbs/runs/12_viewer.ipynb #e8fae2d2
 def _score_record(record: Record, metrics: Mapping[str, str], stored: bool) -> _Scores:
     "A score for each metric, or None; `stored`: those in the record are of these flavours"
     if not record['gold']: return [None] * len(metrics)
-    if record['status'] != 'ok': return [0.] * len(metrics)
+    if not has_answer(record): return [0.] * len(metrics)
     found = dict((record.get('scores') or {}) if stored else {})
     missing = {m: f for m, f in metrics.items() if found.get(m) is None}
     if missing:
@@ -335,15 +335,20 @@ class Viewer:
         self.update()
         return self.episode(_make_key(0, sample, method))
 
-    def report(self) -> str: # a whole HTML document
-        "The report on the runs; RunError if nothing can be scored."
-        from cosee.runs.report import Report
+    def report(self,
+        written: Optional[set[str]] = None # keys of the episodes that were written; None: every one can be had
+    ) -> str:                              # a whole HTML document
+        "The report on the runs, with links to episodes; RunError if nothing can be scored."
+        from cosee.runs.report import Example, Report
+        def address(e: Example) -> str:
+            key = _make_key(self.runs.index(e.run), e.sample, e.method)
+            return f'episodes/{key}.html' if written is None or key in written else ''
         with self.reporting:   # whoever asks meanwhile waits for the same one, and the table for nobody
             self.update()
-            state = [t.file for t in self.tails], [t.end for t in self.tails]
+            state = [t.file for t in self.tails], [t.end for t in self.tails], written
             if self.reported is None or self.reported[0] != state:
                 name = next(iter(self.metrics))
-                self.reported = state, Report(self.runs, f'{name}={self.metrics[name]}').html()
+                self.reported = state, Report(self.runs, f'{name}={self.metrics[name]}').html(address=address)
             return self.reported[1]
 
 # %% ../../nbs/runs/12_viewer.ipynb #78a8b49a
@@ -402,7 +407,7 @@ def export_viewer(
         data = viewer.data(served=False, written=set(keys))
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', DamagedRun)   # the viewer has named the lines
-            if data['report']: _write_page(folder / 'report.html', viewer.report())
+            if data['report']: _write_page(folder / 'report.html', viewer.report(set(keys)))
         _write_page(folder / 'index.html', viewer_page(data))
     except OSError as e:
         raise NoRoom(f'{folder} cannot be written ({e.strerror}); make room, or name another folder') from e

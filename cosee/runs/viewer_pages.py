@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Optional, TYPE_CHECKING
 from ..pages import Pages, load_pages
-from .log import ABOUT, ASKED, OPENED, Record
+from .log import ABOUT, ASKED, OPENED, Record, has_answer, record_outcome
 from .table import Run
 from ..utils.boxes import Box, is_box, placed
 from ..utils.files import files_mark, inside, json_lines
@@ -269,7 +269,9 @@ def record_page(
     why: str                # there are no pictures
 ) -> str:                   # a whole HTML document
     "The page of an answer without a Board."
-    said = record['error'] or NO_REASON if record['status'] != 'ok' else record['answer'] or '(empty)'
+    outcome = record_outcome(record)
+    if outcome == 'failed': said = record['error'] or NO_REASON
+    else: said = record['answer'] if has_answer(record) else f'({outcome})'
     title = f"{clean(record['sample'], 60)}, {clean(record['method'], 60)}"
     pictures = el('div', _draw_figures(record, pages)) if pages else None
     body = [el('h1', record['question'], dir='auto'), el('p', said, cls='answer', dir='auto'),

@@ -4,17 +4,18 @@ import { test } from 'node:test';
 import * as logic from '../../cosee/runs/assets/viewer_logic.mjs';
 import * as words from '../../cosee/view/assets/words.mjs';
 
-// Answers as [sample, method, answer, score, tokens]; a score of null was not given, 'failed' is a failure.
+// Answers as [sample, method, answer, score, tokens]; a score of null was not given, 'failed' is a failure, and so are
+// 'silent' and 'not asked'.
 function runOf(answers, more = {}) {
   const ids = [...new Set(answers.map(([s]) => s))];
   const methods = [...new Set(answers.map(([, m]) => m))];
-  const scores = answers.map(([, , , score]) => (score === 'failed' ? 0 : score));
+  const scores = answers.map(([, , , score]) => (typeof score === 'string' ? 0 : score));
   const rows = {
     s: answers.map(([s]) => ids.indexOf(s)),
     m: answers.map(([, m]) => methods.indexOf(m)),
     key: answers.map((_, i) => `k${i}`),
     answer: answers.map(([, , text]) => text),
-    failed: answers.map(([, , , score]) => score === 'failed'),
+    outcome: answers.map(([, , , score]) => (typeof score === 'string' ? score : 'answered')),
     scores: [scores],
     tokens: answers.map(([, , , , tokens]) => tokens ?? null),
     calls: answers.map(() => 1),
@@ -65,6 +66,25 @@ test('a score is right from 0.5 on; failed and not scored are neither', () => {
   assert.deepEqual(results, ['wrong', 'right', 'right', 'error', 'none', 'right', 'wrong']);
   assert.equal(logic.resultOf(run, -1), 'none');
   assert.equal(logic.isWrong(run, -1) || logic.isRight(run, -1), false);
+});
+
+test('what nothing came of is neither right nor wrong, and is counted and chosen apart', () => {
+  const run = runOf([
+    ['q1', 'team', '', 'silent'],
+    ['q1', 'direct', '7', 1],
+    ['q2', 'team', '', 'not asked'],
+    ['q2', 'direct', '8', 0],
+    ['q3', 'team', '', 'failed'],
+  ]);
+  const results = run.rows.s.map((_, i) => logic.resultOf(run, i));
+  assert.deepEqual(results, ['silent', 'right', 'silent', 'wrong', 'error']);
+  const { count, silent, errors } = logic.summaryOf(run, [0, 1, 2, 3, 4], 0);
+  assert.deepEqual([count, silent, errors], [3, 2, 1]);
+  const keys = (view, of) => logic.choicesOf(of, state({ view })).map(([key]) => key);
+  assert.deepEqual(keys('answers', run), ['', 'wrong', 'right', 'silent', 'error']);
+  assert.deepEqual(keys('answers', small()), ['', 'wrong', 'right', 'error']);
+  const test = logic.choicesOf(run, state({ view: 'questions' })).find(([key]) => key === 'silent')[2];
+  assert.deepEqual([0, 1, 2].filter(test), [0, 1]);
 });
 
 test('all words of a search have to be found, in the answer or in the sample, in any case', () => {

@@ -40,8 +40,8 @@ function go(change, quiet) {
 const filter = (change, quiet) => go({ page: '1', ...change }, quiet);
 
 // -- Parts of a row
-const NAMES = { right: 'right', wrong: 'wrong', error: 'failed', none: 'not scored' };
-const MARKS = { right: '✓', wrong: '✗', error: '!', none: '–' };
+const NAMES = { right: 'right', wrong: 'wrong', silent: 'no answer', error: 'failed', none: 'not scored' };
+const MARKS = { right: '✓', wrong: '✗', silent: '∅', error: '!', none: '–' };
 const cut = (text, more = '') => h('span', { class: `cut ${more}`, dir: 'auto' }, text);
 
 function chip(i) {
@@ -54,8 +54,9 @@ function chip(i) {
 function answer(i) {
   if (i < 0) return cut('', 'dim');
   const text = run.rows.answer[i];
-  if (run.rows.failed[i]) return cut(text || 'failed', 'said');
-  return text === '' ? cut('(empty)', 'dim') : cut(text);
+  const outcome = run.rows.outcome[i];
+  if (outcome === 'failed') return cut(text || 'failed', 'said');
+  return text === '' ? cut(`(${outcome})`, 'dim') : cut(text);
 }
 
 // Every row has a link to its episode, so that it can be reached, opened, and copied like any link.
@@ -266,7 +267,7 @@ function onlyMethod(name) {
   filter({ view: 'answers', method, only: state.view === 'answers' ? state.only : '', sort: '' });
 }
 
-function methodLine(name, summary, best) {
+function methodLine(name, summary, best, withSilent) {
   const click = () => onlyMethod(name);
   const button = h('button', { type: 'button', title: 'Show these answers', click }, name);
   const on = state.view === 'answers' && state.method === name;
@@ -277,6 +278,7 @@ function methodLine(name, summary, best) {
     numberCell(inWords(summary.count)),
     summary.scores.map((value, k) => scoreCell(value, best[k])),
     numberCell(inWords(summary.wrong)),
+    withSilent ? [numberCell(inWords(summary.silent))] : [],
     numberCell(inWords(summary.errors)),
     numberCell(inWords(summary.tokens)),
     numberCell(inWords(summary.calls, 1)),
@@ -287,11 +289,13 @@ function methodLine(name, summary, best) {
 function drawSummary(rows) {
   const { methods, data } = run;
   const metrics = data.metrics.map(([, title]) => title);
-  const names = ['Method', 'n', ...metrics, 'Wrong', 'Errors', 'Tokens', 'Calls', 'Seconds'];
-  const head = names.map((name, k) => h('th', { scope: 'col', class: k ? 'n' : null }, name));
   const summaries = methods.map((_, m) => summaryOf(run, rows, m));
+  const withSilent = summaries.some(summary => summary.silent);
+  const empty = withSilent ? ['No answer'] : [];
+  const names = ['Method', 'n', ...metrics, 'Wrong', ...empty, 'Errors', 'Tokens', 'Calls', 'Seconds'];
+  const head = names.map((name, k) => h('th', { scope: 'col', class: k ? 'n' : null }, name));
   const best = metrics.map((_, k) => topOf(summaries.map(summary => summary.scores[k])));
-  const lines = methods.map((name, m) => methodLine(name, summaries[m], best));
+  const lines = methods.map((name, m) => methodLine(name, summaries[m], best, withSilent));
   fill('methods', h('thead', {}, h('tr', {}, head)), h('tbody', {}, lines));
   const part = rows.length < run.rows.s.length ? 'what the search and the part leave: ' : '';
   fill('of', `means over ${part}${plural(samplesOf(run, rows).length, 'question')}`);
@@ -526,7 +530,7 @@ function drawFacts(i, s) {
   fill(
     'facts',
     fact('Result', chip(i)),
-    fact(rows.failed[i] ? 'Error' : 'Answer', rows.answer[i] || '(empty)', 'big'),
+    fact(rows.outcome[i] === 'failed' ? 'Error' : 'Answer', rows.answer[i] || `(${rows.outcome[i]})`, 'big'),
     fact('Gold', gold[s], 'big'),
     fact('Page', page(i)),
     data.metrics.slice(1).map(([name], k) => fact(name, inWords(rows.scores[k + 1][i], 2))),

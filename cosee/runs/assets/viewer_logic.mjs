@@ -64,10 +64,14 @@ export function indexed(data) {
 const isScored = (run, i) => i >= 0 && run.score[i] !== null;
 export const isRight = (run, i) => isScored(run, i) && run.score[i] >= 0.5;
 export const isWrong = (run, i) => isScored(run, i) && run.score[i] < 0.5;
-const isFailed = (run, i) => i >= 0 && run.rows.failed[i];
+const isFailed = (run, i) => i >= 0 && run.rows.outcome[i] === 'failed';
+export const isSilent = (run, i) => i >= 0 && ['silent', 'not asked'].includes(run.rows.outcome[i]);
+const silentRows = run => run.rows.s.filter((_, i) => isSilent(run, i)).length;
 
+// What failed, and what nothing came of, is neither a right answer nor a wrong one, though it scores 0.
 export function resultOf(run, i) {
   if (isFailed(run, i)) return 'error';
+  if (isSilent(run, i)) return 'silent';
   if (!isScored(run, i)) return 'none';
   return isRight(run, i) ? 'right' : 'wrong';
 }
@@ -141,6 +145,7 @@ const ANSWERS = [
   ['', 'All', () => true],
   ['wrong', 'Wrong', isWrong],
   ['right', 'Right', isRight],
+  ['silent', 'No answer', isSilent],
   ['error', 'Errors', isFailed],
 ];
 const QUESTIONS = [
@@ -148,6 +153,7 @@ const QUESTIONS = [
   ['wrong', 'Some wrong', (run, s) => some(run, s, isWrong)],
   ['parted', 'Methods part', (run, s) => some(run, s, isRight) && some(run, s, isWrong)],
   ['none', 'None right', (run, s) => some(run, s, isWrong) && !some(run, s, isRight)],
+  ['silent', 'No answer', (run, s) => some(run, s, isSilent)],
   ['error', 'Errors', (run, s) => some(run, s, isFailed)],
 ];
 const SQUARE = [
@@ -163,7 +169,8 @@ export function choicesOf(run, state) {
     const right = (s, m) => isRight(run, run.of(s, m));
     return SQUARE.map(([key, name, test]) => [key, name, s => test(right(s, a), right(s, b))]);
   }
-  const choices = state.view === 'answers' ? ANSWERS : QUESTIONS;
+  const all = state.view === 'answers' ? ANSWERS : QUESTIONS;
+  const choices = all.filter(([key]) => key !== 'silent' || silentRows(run));
   return choices.map(([key, name, test]) => [key, name, item => test(run, item)]);
 }
 
@@ -188,6 +195,7 @@ export function summaryOf(run, rows, m) {
     count: mine.length,
     scores: run.rows.scores.map(meanOf),
     wrong: mine.filter(i => isWrong(run, i)).length,
+    silent: mine.filter(i => isSilent(run, i)).length,
     errors: mine.filter(i => isFailed(run, i)).length,
     tokens: meanOf(run.rows.tokens),
     calls: meanOf(run.rows.calls),
