@@ -87,7 +87,7 @@ def record_outcome(
     if record.get('status', 'ok') != 'ok': return 'failed'
     answer = record.get('answer') or ''
     if answer_key(answer): return 'abstained' if means_none(answer) else 'answered'
-    began = bool((record.get('usage') or {}).get('calls')) or not str(record.get('stopped') or '').startswith('budget')
+    began = bool((record.get('usage') or {}).get('calls')) or not str(record.get('stopped') or '').startswith(('not asked', 'budget'))
     return 'silent' if began else 'not asked'
 
 def has_answer(
