@@ -17,6 +17,7 @@ from .client import (FinishReason, Message, Outcome, Params, Picture, Rendered, 
                                  checked_blocks, estimate_usage, prompt_text)
 from .usage import Usage, image_tokens
 from ..utils.config import need, redact
+from ..utils.text import break_tokens
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -318,7 +319,7 @@ Turn = tuple[str, list[Union[str, Encoded]]]   # who speaks, and what
 
 def _wire_turns(messages: list[Message], encode: ImageEncoder, page_labels: bool = True,
                 max_pixels: Optional[int] = None) -> list[Turn]:
-    "Messages with images encoded, each with its number before it where there are several"
+    "Messages with images encoded, each with its number before it where there are several, and no token that steers"
     blocks = [(m['role'], checked_blocks(m)) for m in messages]
     images = [b for _, bs in blocks for b in bs if b['type'] == 'image']
     labelled = page_labels and (len(images) > 1 or any('page' in b for b in images))
@@ -329,7 +330,7 @@ def _wire_turns(messages: list[Message], encode: ImageEncoder, page_labels: bool
         for b in bs:
             number += b['type'] == 'image'
             if b['type'] == 'image' and labelled: parts.append(f"Page {b.get('page', number)}:")
-            parts.append(encode(b['image'], max_pixels) if b['type'] == 'image' else str(b['text']))
+            parts.append(encode(b['image'], max_pixels) if b['type'] == 'image' else break_tokens(str(b['text'])))
         turns.append((role, parts))
     return turns
 
