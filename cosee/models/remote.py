@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% auto #0
-__all__ = ['MAX_BODY', 'T', 'SPENT', 'Turn', 'MOST_TOKENS', 'OutOfBounds', 'Elsewhere', 'BadBody', 'TooLate', 'bounded', 'within',
-           'http_settings', 'VLMClientError', 'AuthenticationError', 'QuotaError', 'TimeoutError', 'ServerError',
-           'RequestError', 'ContextError', 'RateLimitError', 'ResponseParseError', 'ImagesRefused', 'Encoded',
-           'encode_image', 'ImageEncoder', 'wrapped', 'unwrapped', 'strict_schema', 'RemoteClient', 'Counts',
-           'count_of']
+__all__ = ['MAX_BODY', 'T', 'Turn', 'MOST_TOKENS', 'OutOfBounds', 'Elsewhere', 'BadBody', 'TooLate', 'Hopeless', 'bounded',
+           'within', 'http_settings', 'VLMClientError', 'AuthenticationError', 'QuotaError', 'TimeoutError',
+           'ServerError', 'RequestError', 'OverloadedError', 'StreamOnlyError', 'ContextError', 'RateLimitError',
+           'ResponseParseError', 'ImagesRefused', 'Encoded', 'encode_image', 'ImageEncoder', 'wrapped', 'unwrapped',
+           'strict_schema', 'RemoteClient', 'Counts', 'count_of']
 
 # %% ../../nbs/models/01_remote.ipynb #a9dd5c10
 class OutOfBounds(BaseException):
@@ -40,6 +40,12 @@ class BadBody(OutOfBounds):
 
 class TooLate(OutOfBounds):
     "The time of a call is over."
+
+class Hopeless(OutOfBounds):
+    "A server says what it would say again, such as that the account is used up; `kind` is the error that it means."
+    def __init__(self, said: str, kind: Any):
+        super().__init__(said)
+        self.kind = kind
 
 # %% ../../nbs/models/01_remote.ipynb #b258af58
 def _origin(url: Any) -> tuple[str, str, int | None]:
@@ -119,8 +125,6 @@ def _limit_wait(request: Any):
     for k, v in limits.items(): limits[k] = left if v is None else min(v, left)
 
 # %% ../../nbs/models/01_remote.ipynb #7a836577
-SPENT = re.compile(r'insufficient_quota|credit balance|billing_(hard|not)|hard limit', re.I)   # in an answer of 429
-
 def _bound_answer(response: Any):
     "Check where an answer leads, and read its body in bounds"
     _refuse_redirect(response)
@@ -130,9 +134,9 @@ def _bound_answer(response: Any):
         def __iter__(self) -> Iterator[bytes]: return bounded(source, packed, until)
         def close(self): source.close()
     response.stream = Bounded()
-    # An SDK asks again where there is too much to do. An account that is used up is not that.
-    if response.status_code == 429 and SPENT.search(response.read().decode(errors='replace')):
-        response.headers['x-should-retry'] = 'false'
+    if response.status_code < 400: return
+    body = response.read()[:10_000].decode(errors='replace')   # an SDK asks again, whatever stands there
+    if kind := _find_hopeless(body): raise Hopeless(f'Error code: {response.status_code} - {_read_words(body)}', kind)
 
 def http_settings() -> dict[str, Any]:
     "Arguments of an SDK's HTTP client that hold each of its requests in bounds."
@@ -159,6 +163,14 @@ class QuotaError(VLMClientError):
 class TimeoutError(VLMClientError, builtins.TimeoutError): "No answer in time."
 class ServerError(VLMClientError): "The server failed, or the connection broke."
 class RequestError(VLMClientError): "The server takes the request for wrong; the message says why."
+
+class OverloadedError(ServerError):
+    "The server says in the place of a reply that it has too much to do."
+    final = True
+
+class StreamOnlyError(RequestError):
+    "The model gives its replies in pieces alone."
+    final = True
 
 class ContextError(RequestError):
     "The prompt and its reply do not fit the model's context: show fewer pages, or smaller ones."
@@ -206,16 +218,53 @@ def _read_retry_after(headers: Any) -> Optional[float]:
     except (KeyError, TypeError, ValueError, OverflowError): return None
     return max(0., found) if math.isfinite(found) else None
 
+# %% ../../nbs/models/01_remote.ipynb #c7b20002
+_SPENT = re.compile(r'insufficient[_ ](quota|credit|balance|fund)|quota( \w+){0,2} (exceeded|exhausted|reached)'
+                    r'|exceed\w*( \w+){0,4} quota|credit balance|out of (credit|quota|fund)'
+                    r'|not enough (credit|balance)|billing_(hard|not)|hard limit', re.I)
+_LATER = re.compile(r'(retry|try again) (in|after) \d|retry_?delay|per.?(minute|second)|rate.?limit', re.I)
+_STREAMS = re.compile(r'only supports? (the )?stream|stream\w*( mode)? is (required|mandatory)|requires? stream'
+                      r'|stream\W{0,2} must be|must be stream|non-?stream\w*( \w+){0,3} (not |un)(be )?(support|allow)'
+                      r'|(set|enable|pass|use) (the )?\W?stream\W{0,2}(=|:|to\b|param)', re.I)
+_MENDS = {QuotaError: 'raise the limit of the account, or ask another model',
+          StreamOnlyError: 'whole replies are asked for: name another model, or a gateway that gathers the pieces',
+          OverloadedError: 'ask again later, or name another model as a fallback'}
+
+def _find_hopeless(said: str) -> Optional[type[VLMClientError]]:
+    "What a server means by words that it would say again; None where it may pass"
+    if _SPENT.search(said) and ('insufficient_quota' in said or not _LATER.search(said)): return QuotaError
+    return StreamOnlyError if _STREAMS.search(said) else None
+
+# %% ../../nbs/models/01_remote.ipynb #c7b20005
+def _find_complaint(answer: Any) -> str:
+    "What a server says in an answer without a reply; '' where it says nothing"
+    for name in ('error', 'detail', 'message', 'msg'):
+        said = answer.get(name) if isinstance(answer, dict) else getattr(answer, name, None)
+        if isinstance(said, str) and said.strip(): return said[:400]
+        if isinstance(said, dict) and (inner := _find_complaint(said)): return inner
+    return ''
+
+def _read_words(body: str) -> str:
+    "What a server says in a body of JSON, or the body"
+    try: return _find_complaint(json.loads(body)) or body
+    except (ValueError, RecursionError): return body
+
+def _read_complaint(text: str) -> VLMClientError:
+    "The error that such words are"
+    busy = re.search(r'overload|(at|over) capacity', text, re.I)
+    kind = _find_hopeless(text) or (OverloadedError if busy else ServerError)
+    return kind(f'{text}; {_MENDS[kind]}' if kind in _MENDS else text)
+
 # %% ../../nbs/models/01_remote.ipynb #9dbacd95
 def _translate_error(e: Union[Exception, OutOfBounds], name: str) -> Union[Exception, OutOfBounds]:
     "What an exception of an SDK means to the client `name`: a `VLMClientError`, or `e` itself"
     kinds, status = {c.__name__ for c in type(e).__mro__}, getattr(e, 'status_code', getattr(e, 'code', None))
     text = f'{name}: {redact(str(e))[:400] or type(e).__name__}'
+    if isinstance(e, Hopeless): return e.kind(f'{text}; {_MENDS[e.kind]}')
     if isinstance(e, OutOfBounds): return _BEYOND[type(e)](text)
     if kinds & {'APITimeoutError', 'TimeoutException'} or status in (408, 504): return TimeoutError(text)
     if kinds & _UNREADABLE: return ResponseParseError(text, getattr(e, 'doc', '') or str(e))
     if status in (401, 403): return AuthenticationError(text)
-    if status in (402, 429) and SPENT.search(str(e)): return QuotaError(text)
     headers = getattr(getattr(e, 'response', None), 'headers', None)
     if status == 429: return RateLimitError(text, _read_retry_after(headers))
     if status in _REFUSING and _NO_IMAGES.search(str(e)): return ImagesRefused(f'{text} ({_BLIND})')
@@ -228,6 +277,7 @@ _SHOW_FEWER = "show fewer pages (page_selection='auto'), or smaller ones"
 _TOO_LONG = re.compile(r'context[ _](length|window|size)|maximum context|prompt is too long|too many (input )?tokens'
                        r'|input (is )?too long|exceed\w* .{0,40}\bcontext\b', re.I)
 _REFUSES = re.compile(r'not support|unsupported|unrecogni[sz]ed|unknown|not (permitted|allowed|available|implemented)'
+                      r'|unimplemented|(cannot|could ?n.t|failed to) (be )?(parse|compile|convert)'
                       r'|extra (fields|inputs)|unexpected|only the default|does ?n.t (support|allow|accept)'
                       r'|not (be )?accepted|deprecated', re.I)
 _NAMES = dict(schema=r'response_format|json_?schema|structured.output|response_schema|guided|grammar|tool_choice',
@@ -554,8 +604,9 @@ class RemoteClient(VLMClient):
                      error=_explain_empty(text, finish), model=self.name,
                      usage=self._usage(text, messages, turns, counts))
 
-    def _unusable(self, what: str, answer: Any) -> ResponseParseError:
-        "The error for an answer that holds no reply"
+    def _unusable(self, what: str, answer: Any) -> VLMClientError:
+        "The error for an answer that holds no reply: what the server says in its place, if it says anything"
+        if said := _find_complaint(answer): return _read_complaint(f'{self.name}: {said}')
         return ResponseParseError(f'{self.name}: {what}', str(redact(str(answer)))[:2000])
 
     def ping(self) -> str:
