@@ -5,7 +5,9 @@ import pytest
 from PIL import Image
 
 import fake_servers as fake
+from cosee import samples_dir
 from cosee.agents import team
+from cosee.cli.entry import main
 from cosee.controller import CoSeeController
 
 from cosee.budgets import Task
@@ -14,6 +16,7 @@ from cosee.extraction.extract import extract
 from cosee.models.client import Request, page_request
 from cosee.models.remote import QuotaError, RateLimitError, ResponseParseError
 from cosee.models.registry import create_vlm_client
+from cosee.models.wrappers import CachedClient
 from cosee.cascade import CascadeController
 
 PAGES = [Image.new("RGB", (64, 64), "white")]
@@ -203,6 +206,57 @@ def test_a_fault_that_names_nothing_that_was_sent_is_not_asked_away():
         with pytest.raises(Exception, match="messages are not supported"):
             client_of(server).respond(page_request(PAGES, "What?"))
         assert len(server.requests) == 1
+
+
+def counting(tokens):
+    "A server that counts so many tokens in every prompt."
+    def act(body):
+        answer = fake.openai(fake.FOUND)
+        answer["usage"]["prompt_tokens"] = tokens
+        return answer
+    return act
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic", "google"])
+def test_a_prompt_that_the_server_cut_is_told_once_and_kept_with_each_reply(wire, tmp_path):
+    counts = {"openai": ("usage", "prompt_tokens"), "anthropic": ("usage", "input_tokens"),
+              "google": ("usageMetadata", "promptTokenCount")}[wire]
+
+    def act(body):
+        answer = fake.WIRES[wire](fake.FOUND)
+        if wire == "anthropic": answer["usage"]["cache_read_input_tokens"] = 0
+        answer[counts[0]][counts[1]] = 9
+        return answer
+    with fake.FakeServer(wire, [act] * 9) as server, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        client = create_vlm_client(f"{wire}.m", base_url=server.base_url, api_key="none")
+        page = "Total due 42 EUR, paid on 3 March. " * 100   # of some 900 tokens
+        kept = CachedClient(client, tmp_path / "c.sqlite")
+        replies = [kept.respond(page_request([], page, settings=dict(temperature=0))) for _ in range(2)]
+        assert len(server.requests) == 2   # a reply in doubt is not remembered
+        episode = CoSeeController(team(client), 1).run(PAGES, "What is the total?")
+    assert all("counted 9 tokens where some 8" in r.warning and "num_ctx" in r.warning for r in replies)
+    assert len([w for w in told if "the server counted 9 tokens" in str(w.message)]) == 1
+    assert all("--ctx-size" in c["warning"] for e in episode["trace"]["events"] for c in e["calls"])
+
+
+DUE = "Total due 42 EUR. " * 200
+
+
+@pytest.mark.parametrize("page, tokens", [(DUE, 700), (DUE, None), ("........ " * 400, 90), ("合計" * 900, 300),
+                                          (" " * 9000, 4)])
+def test_a_count_that_can_be_is_not_doubted(page, tokens, recwarn):
+    with fake.FakeServer(script=[counting(tokens)]) as server:
+        assert client_of(server).respond(page_request(PAGES, page)).warning == ""
+    assert not [w for w in recwarn.list if "the server counted" in str(w.message)]
+
+
+def test_the_command_line_says_in_a_line_that_a_prompt_was_cut(capsys):
+    with fake.FakeServer(script=[counting(9)] * 9) as server:
+        main(["ask", str(samples_dir() / "invoice.pdf"), "-q", "What is the total due?", "--base-url", server.base_url,
+              "--model", "m", "--client", "openai", "--method", "team"])
+    lines = [line for line in capsys.readouterr().err.splitlines() if "counted 9 tokens" in line]
+    assert len(lines) == 1 and lines[0].startswith("cosee: openai.m: ")
 
 
 def test_a_cancelled_request_ends_while_tokens_are_written(tmp_path):

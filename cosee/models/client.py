@@ -217,6 +217,7 @@ class Reply:
     thoughts: str = field(default='', repr=False) # what it thought aloud before, where the client tells it apart
     value: Any = field(default=None, repr=False) # an action or an answer, where the client gives one
     error: str = ''                              # why it is of no use
+    warning: str = ''                            # what is in doubt about it, such as a prompt that the server cut
     def __str__(self) -> str: return self.text
 
 class NoReply(RuntimeError):

@@ -457,6 +457,7 @@ class RemoteClient(VLMClient):
         self.encode = ImageEncoder(backend.max_side, backend.max_image_bytes)
         self._slots, self.sdk = threading.BoundedSemaphore(backend.in_flight), self._connect()
         self.refused = set[str]()   # parameters, or 'schema', that the server was found to refuse
+        self._warned = False        # was it said that the server cuts prompts?
 
     def _connect(self) -> Any:
         "The SDK's client"
@@ -600,8 +601,11 @@ class RemoteClient(VLMClient):
         "What an answer says, with its account"
         if not isinstance(text, str): raise TypeError(f'its text is of type {type(text).__name__}')
         text = unwrapped(text, schema)
+        warning = _find_cut(turns, counts.prompt)
+        if warning and not self._warned: warnings.warn(f'{self.name}: {warning}', stacklevel=2)
+        self._warned |= bool(warning)
         return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', finish_reason=finish,
-                     error=_explain_empty(text, finish), model=self.name,
+                     error=_explain_empty(text, finish), model=self.name, warning=warning,
                      usage=self._usage(text, messages, turns, counts))
 
     def _unusable(self, what: str, answer: Any) -> VLMClientError:
@@ -643,3 +647,14 @@ def count_of(
     x = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
     if isinstance(x, bool) or not isinstance(x, (int, float)): return None
     return int(x) if 0 <= x <= MOST_TOKENS and x == int(x) else None
+
+# %% ../../nbs/models/01_remote.ipynb #c7b30002
+def _find_cut(turns: list[Turn], counted: Optional[int]) -> str:
+    "Say that a server counted far less than it was sent, '' where it did not"
+    texts = [p for _, parts in turns for p in parts if isinstance(p, str)]
+    words = sum(1 for text in texts for _ in re.finditer(r'\w+', text))
+    if counted is None or 2 * counted >= words: return ''
+    pages = sum(image_tokens(*p.size) for _, parts in turns for p in parts if isinstance(p, Encoded))
+    sent = sum(map(len, texts)) // 4 + pages
+    return (f'the server counted {counted:,} tokens where some {sent:,} were sent: it cuts what its context '
+            'does not hold; give it more (num_ctx of Ollama, --ctx-size of llama-server)')
