@@ -158,9 +158,10 @@ class _FirstReader(Agent):
         return out
 
     def _place(self, action: Action, images: Sequence[Any]) -> Action:
-        "Add the place where the pages say a proposal, if it names none"
-        if self.checker is None or 'view' in action: return action
-        place = self.checker.find(action.get('answer', ''), page_numbers(images))
+        "Add the place where the pages say a proposal, if it names none, or a page that was not shown"
+        shown = page_numbers(images)
+        if self.checker is None or 'view' in action and action['view']['page'] in shown: return action
+        place = self.checker.find(action.get('answer', ''), shown)
         return {**action, 'view': View(page=place.page, bbox=place.bbox)} if place else action
 
     def act(self, images: list[Any], question: str, board: Board,

@@ -45,6 +45,7 @@ class CallRecord(TypedDict):
     model: str
     usage: UsageRecord
     thoughts: NotRequired[str] # what it thought aloud before the reply, where it did
+    warning: NotRequired[str]  # what is in doubt about the reply, where something is
 
 class Event(TypedDict):
     "One turn."
@@ -399,7 +400,9 @@ def call_record(
     params = {k: v for k, v in call['params'].items() if isinstance(v, plain)}
     out = CallRecord(prompt=request_texts(call['request']), params=params, text=reply.text, model=reply.model,
                      finish=reply.finish_reason, usage=reply.usage.to_dict())
-    return {**out, 'thoughts': reply.thoughts} if reply.thoughts else out
+    if reply.thoughts: out['thoughts'] = reply.thoughts
+    if reply.warning: out['warning'] = reply.warning
+    return out
 
 # %% ../nbs/03_controller.ipynb #8ac3323f
 class _Turn(NamedTuple):

@@ -1,6 +1,6 @@
 "A model may be asked by either form of `generate`, however it comes by it; what it defines is what is asked."
 import json
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, patch
 
 import pytest
 from asking import ask_and_wait
@@ -109,6 +109,35 @@ def test_everything_above_a_client_asks_it(make, tmp_path):
     schema = {"type": "object", "properties": {"total": {"type": "string", "description": "the total"}}}
     assert extract(PAGES, schema, client, check=False)["value"] == {"total": "8.00"}
     assert not isinstance(client, Handed) or client.through
+
+
+class Own(QwenVLClient):
+    "A subclass that changes nothing."
+
+
+def whole(*args, **kwargs): return said_to(str(kwargs))
+
+
+PATCHES = [dict(side_effect=whole), dict(autospec=True, side_effect=whole), dict(new=whole),
+           dict(new=staticmethod(MagicMock(side_effect=whole)))]
+
+
+@pytest.mark.parametrize("kind, client", [(QwenVLClient, QwenVLClient), (QwenVLClient, Own), (Own, Own),
+                                          (VLMClient, QwenVLClient)])
+@pytest.mark.parametrize("how", PATCHES)
+def test_generate_that_is_replaced_on_a_class_is_asked_without_weights(kind, client, how, tmp_path):
+    with patch.object(client, "__init__", lambda self, *args, **kwargs: None), patch.object(kind, "generate", **how):
+        test_everything_above_a_client_asks_it(lambda: client("no/weights"), tmp_path)
+
+
+def test_generate_is_replaced_for_as_long_as_the_patch_lasts():
+    client = ScriptedClient(["one", "four"])
+    assert ask(client, page_request(PAGES, "?")).text == "one"
+    for kind in (ScriptedClient, VLMClient):
+        with patch.object(kind, "generate", return_value="mine") as generate:
+            assert single_agent_cot(client, PAGES, "What?") == ask(client, page_request(PAGES, "?")).text == "mine"
+            assert generate.call_count == 2
+    assert ask(client, page_request(PAGES, "?")).text == "four" and len(client.calls) == 2
 
 
 @pytest.mark.parametrize("make", MODELS)

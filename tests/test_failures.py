@@ -5,14 +5,18 @@ import pytest
 from PIL import Image
 
 import fake_servers as fake
+from cosee import samples_dir
 from cosee.agents import team
+from cosee.cli.entry import main
 from cosee.controller import CoSeeController
 
 from cosee.budgets import Task
 from cosee.policies import Single
 from cosee.extraction.extract import extract
 from cosee.models.client import Request, page_request
+from cosee.models.remote import QuotaError, RateLimitError, ResponseParseError
 from cosee.models.registry import create_vlm_client
+from cosee.models.wrappers import CachedClient
 from cosee.cascade import CascadeController
 
 PAGES = [Image.new("RGB", (64, 64), "white")]
@@ -64,19 +68,81 @@ def test_other_methods_end_at_the_first_empty_reply_too():
         assert "cut off at its limit" in found["stopped"] and len(server.requests) == 3
 
 
-HOPELESS = {
-    "key": (401, {}, "Incorrect API key provided"),
-    "quota": (429, {}, "You exceeded your current quota (insufficient_quota), check your plan and billing details"),
-    "context": (400, {}, "This model's maximum context length is 4096 tokens, your messages resulted in 9000 tokens"),
+def part(kind, text): return {"type": kind, kind: text}
+
+
+SAID = {   # where a server puts a reply -> (what it thought before)
+    "thoughts": (choice("", "stop", reasoning_content=fake.FOUND), ""),
+    "thoughts by another name": (choice(None, "stop", reasoning=fake.FOUND), ""),
+    "parts": (choice([part("text", fake.FOUND[:9]), part("text", fake.FOUND[9:])], "stop"), ""),
+    "thoughts and parts": (choice([part("thinking", [part("text", "Row 4?")]), part("text", fake.FOUND)], "stop"),
+                           "Row 4?"),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_reply_is_read_wherever_a_server_puts_it(name):
+    answer, thoughts = SAID[name]
+    with fake.FakeServer(script=[answer] * 9) as server:
+        reply = client_of(server).respond(page_request(PAGES, "What?"))
+        assert (reply.text, reply.thoughts, reply.error) == (fake.FOUND, thoughts, "")
+        episode = CoSeeController(team(client_of(server)), 3).run(PAGES, "What is the total?")
+    assert episode["answer"] == "1,250.00 EUR" and episode["trace"]["invalid"] <= 1   # a scanner proposes nothing
+
+
+def test_parts_that_are_none_are_an_answer_that_cannot_be_read():
+    for odd in ([7], [{"type": "text", "text": 7}], {"text": "42"}, [{"type": "text", "text": {"a": 1}}]):
+        with fake.FakeServer(script=[choice(odd, "stop")]) as server, \
+                pytest.raises(ResponseParseError, match="cannot be read"):
+            client_of(server).respond(page_request(PAGES, "What?"))
+
+
+QUOTA, STREAM, BUSY = "raise the limit of the account", "a gateway that gathers the pieces", "ask again later"
+HOPELESS = {   # what a server answers -> the way out that is named
+    "key": ((401, {}, "Incorrect API key provided"), ""),
+    "quota": ((429, {}, "You exceeded your current quota (insufficient_quota), check your plan"), QUOTA),
+    "quota in other words": ((429, {}, "Quota exceeded for this month"), QUOTA),
+    "quota, forbidden": ((403, {}, "Your monthly quota has been exceeded"), QUOTA),
+    "quota, as a reply": ({"error": {"message": "You exceeded your current quota", "code": "x"}}, QUOTA),
+    "credit": ((400, {}, "Your credit balance is too low to access this API"), QUOTA),
+    "context": ((400, {}, "This model's maximum context length is 4096 tokens, your messages resulted in 9000 tokens"),
+                "show fewer pages"),
+    "stream": ((400, {}, "This model only supports streaming"), STREAM),
+    "stream mode": ((400, {}, "This model only support stream mode, please enable the stream parameter"), STREAM),
+    "stream, failed": ((500, {}, "stream must be set to true"), STREAM),
+    "stream, as a reply": ({"error": "Non-streaming requests are not supported"}, STREAM),
+    "busy, as a reply": ({"error": {"message": "The engine is overloaded", "type": "overloaded_error"}}, BUSY),
+    "busy, in a choice": ({**fake.openai(""), "choices": [{"index": 0, "finish_reason": "error", "message": {
+        "role": "assistant", "content": ""}, "error": {"code": 502, "message": "Upstream is overloaded"}}]}, BUSY),
 }
 
 
 @pytest.mark.parametrize("name", HOPELESS)
 def test_what_would_fail_again_ends_the_episode_at_the_first_call(name):
-    with fake.FakeServer(script=[HOPELESS[name]] * 30) as server:
+    answer, way_out = HOPELESS[name]
+    with fake.FakeServer(script=[answer] * 30) as server:
         episode = CoSeeController(team(client_of(server)), 3).run(PAGES, "What is the total?")
         assert len(server.requests) == 1
     assert episode["stopped"].startswith("model: ") and episode["steps"] == 1
+    words = answer[2] if isinstance(answer, tuple) else next(w for w in (
+        "You exceeded your current quota", "Non-streaming", "engine is overloaded", "Upstream is") if w in str(answer))
+    assert words in episode["stopped"] and way_out in episode["stopped"]
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "google"])
+def test_a_quota_that_is_used_up_is_asked_for_once_by_every_sdk(wire):
+    with fake.FakeServer(wire, [(429, {}, "You exceeded your current quota, check your plan")] * 9) as server:
+        client = create_vlm_client(f"{wire}.m", base_url=server.base_url, api_key="none", max_retries=2)
+        with pytest.raises(QuotaError, match=QUOTA): client.respond(page_request(PAGES, "What?"))
+        assert len(server.requests) == 1
+
+
+def test_a_quota_of_a_minute_is_waited_for():
+    said = (429, {"Retry-After": "0.01"}, "Quota exceeded for requests per minute, retry in 1 s")
+    with fake.FakeServer(script=[said, said]) as server:
+        assert client_of(server).respond(page_request(PAGES, "What?")).text == "42" and len(server.requests) == 3
+        server.script = [said] * 3
+        with pytest.raises(RateLimitError): client_of(server).respond(page_request(PAGES, "What?"))
 
 
 def test_a_passing_fault_ends_nothing():
@@ -91,6 +157,20 @@ def refusing(name, said):
         if name in body: return (400, {}, said)
         return fake.openai(fake.FOUND)
     return act
+
+
+SCHEMAS = ['Grammar error: Unimplemented keys: ["maxLength"]', "Failed to compile the grammar of the JSON schema",
+           "guided decoding is unsupported", "response_format is not available for this model"]
+
+
+@pytest.mark.parametrize("said", SCHEMAS)
+def test_a_schema_is_left_out_in_whatever_words_it_is_refused(said):
+    with fake.FakeServer() as server, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        server.script = [refusing("response_format", said)] * 9
+        episode = CoSeeController(team(client_of(server)), 1).run(PAGES, "What is the total?")
+        assert ["response_format" in r["body"] for r in server.requests] == [True, False, False, False]
+    assert episode["answer"] == "1,250.00 EUR" and any("structured: none" in str(w.message) for w in told)
 
 
 REFUSED = {
@@ -126,6 +206,57 @@ def test_a_fault_that_names_nothing_that_was_sent_is_not_asked_away():
         with pytest.raises(Exception, match="messages are not supported"):
             client_of(server).respond(page_request(PAGES, "What?"))
         assert len(server.requests) == 1
+
+
+def counting(tokens):
+    "A server that counts so many tokens in every prompt."
+    def act(body):
+        answer = fake.openai(fake.FOUND)
+        answer["usage"]["prompt_tokens"] = tokens
+        return answer
+    return act
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic", "google"])
+def test_a_prompt_that_the_server_cut_is_told_once_and_kept_with_each_reply(wire, tmp_path):
+    counts = {"openai": ("usage", "prompt_tokens"), "anthropic": ("usage", "input_tokens"),
+              "google": ("usageMetadata", "promptTokenCount")}[wire]
+
+    def act(body):
+        answer = fake.WIRES[wire](fake.FOUND)
+        if wire == "anthropic": answer["usage"]["cache_read_input_tokens"] = 0
+        answer[counts[0]][counts[1]] = 9
+        return answer
+    with fake.FakeServer(wire, [act] * 9) as server, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        client = create_vlm_client(f"{wire}.m", base_url=server.base_url, api_key="none")
+        page = "Total due 42 EUR, paid on 3 March. " * 100   # of some 900 tokens
+        kept = CachedClient(client, tmp_path / "c.sqlite")
+        replies = [kept.respond(page_request([], page, settings=dict(temperature=0))) for _ in range(2)]
+        assert len(server.requests) == 2   # a reply in doubt is not remembered
+        episode = CoSeeController(team(client), 1).run(PAGES, "What is the total?")
+    assert all("counted 9 tokens where some 8" in r.warning and "num_ctx" in r.warning for r in replies)
+    assert len([w for w in told if "the server counted 9 tokens" in str(w.message)]) == 1
+    assert all("--ctx-size" in c["warning"] for e in episode["trace"]["events"] for c in e["calls"])
+
+
+DUE = "Total due 42 EUR. " * 200
+
+
+@pytest.mark.parametrize("page, tokens", [(DUE, 700), (DUE, None), ("........ " * 400, 90), ("合計" * 900, 300),
+                                          (" " * 9000, 4)])
+def test_a_count_that_can_be_is_not_doubted(page, tokens, recwarn):
+    with fake.FakeServer(script=[counting(tokens)]) as server:
+        assert client_of(server).respond(page_request(PAGES, page)).warning == ""
+    assert not [w for w in recwarn.list if "the server counted" in str(w.message)]
+
+
+def test_the_command_line_says_in_a_line_that_a_prompt_was_cut(capsys):
+    with fake.FakeServer(script=[counting(9)] * 9) as server:
+        main(["ask", str(samples_dir() / "invoice.pdf"), "-q", "What is the total due?", "--base-url", server.base_url,
+              "--model", "m", "--client", "openai", "--method", "team"])
+    lines = [line for line in capsys.readouterr().err.splitlines() if "counted 9 tokens" in line]
+    assert len(lines) == 1 and lines[0].startswith("cosee: openai.m: ")
 
 
 def test_a_cancelled_request_ends_while_tokens_are_written(tmp_path):

@@ -5,7 +5,7 @@
 # %% ../../nbs/models/12_gguf.ipynb #07f6e575
 from __future__ import annotations
 import base64, hashlib, io, json, math, os, re, urllib.request
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
@@ -23,6 +23,7 @@ from .prompts import MAX_PIXELS, MIN_PIXELS, Size, page_image, page_size, templa
 from .batching import text_known, this_account
 from .remote import ContextError, ImagesRefused, RequestError, ResponseParseError, ServerError
 from ..utils.config import need
+from ..utils.text import break_tokens, match_tokens
 if TYPE_CHECKING: from PIL.Image import Image
 
 # %% auto #0
@@ -93,7 +94,7 @@ class GgufClient(VLMClient):
         self._quiet: Params = dict(chat_template_kwargs=dict(enable_thinking=False)) \
             if 'enable_thinking' in self.header.template else {}
         self._marker = str(self._post('/props').get('media_marker') or '')   # stands where a page is shown
-        self._steering = _match_tokens(filter(None, (*self.header.control, self._marker)))
+        self._steering = match_tokens((*self.header.control, self._marker))
 
     def __repr__(self) -> str:
         sight = f', mmproj={Path(self.projector.path).name!r}' if self.projector else ''
@@ -257,24 +258,15 @@ _URL = 'data:image/png;base64,'   # of a page
 Told = dict[str, Any]             # a message for the engine's template: role, and a text or a list of texts and pages
 Page = tuple['Image', Size]       # as given, and the size in which the model sees it
 
-def _match_tokens(tokens: Iterable[str]) -> re.Pattern[str]:
-    "Find any of these tokens"
-    return re.compile('|'.join(map(re.escape, sorted(tokens, key=len, reverse=True))) or '(?!)')
-
-def _break_tokens(text: str, steering: re.Pattern[str]) -> str:
-    "A text in which no token steers: the first character of each stands apart"
-    while steering.search(text): text = steering.sub(lambda m: f'{m[0][0]} {m[0][1:]}', text)
-    return text
-
 def _defuse_message(message: dict[str, Any], steering: re.Pattern[str]) -> Told:
     "A message of `template_messages` as the engine takes it: texts that follow each other are one"
     parts = []
     for kind, blocks in groupby(message['content'], lambda b: b['type']):
         if kind == 'image': parts += [dict(type='image_url', image_url=dict(url=_URL)) for _ in blocks]
-        else: parts.append(dict(type='text', text=_break_tokens(''.join(b['text'] for b in blocks), steering)))
+        else: parts.append(dict(type='text', text=break_tokens(''.join(b['text'] for b in blocks), steering)))
     alone = all(p['type'] == 'text' for p in parts)
     content = _join_text(dict(content=parts)) if alone else parts
-    return dict(role=_break_tokens(message['role'], steering), content=content)
+    return dict(role=break_tokens(message['role'], steering), content=content)
 
 def _join_text(told: Told) -> str:
     "The text of a message"

@@ -16,6 +16,7 @@ from .replies import IN_THOUSANDTHS, Boxes, Numbers, numbers_of
 from .usage import image_grid
 from ..pages import open_image
 from ..utils.files import image_hash
+from ..utils.text import break_tokens, match_tokens
 if TYPE_CHECKING: from PIL.Image import Image
 
 # %% auto #0
@@ -276,11 +277,8 @@ def picture_tokens(
 
 def _defuse_texts(processor, content: list[dict[str, Any]]) -> list[dict[str, Any]]:
     "Blocks whose texts hold no special token"
-    names = sorted({t.content for t in processor.tokenizer.added_tokens_decoder.values()}, key=len, reverse=True)
-    def plain(text: str) -> str:
-        for name in names: text = text.replace(name, f'{name[0]}\u200b{name[1:]}')
-        return text
-    return [b | dict(text=plain(b['text'])) if b['type'] == 'text' else b for b in content]
+    steering = match_tokens({t.content for t in processor.tokenizer.added_tokens_decoder.values()})
+    return [b | dict(text=break_tokens(b['text'], steering)) if b['type'] == 'text' else b for b in content]
 
 def _run_processor(processor, messages: list[dict[str, Any]], variables: dict[str, Any]) -> Any:
     "The model's inputs; raises ValueError as the processor does"

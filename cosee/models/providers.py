@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64, json, math
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 from .client import FinishReason, Message, Params, Reply, Schema, TokenLogprob
 from .remote import (Counts, Encoded, OutOfBounds, RemoteClient, Turn, count_of, http_settings,
                                  strict_schema, within, wrapped)
@@ -61,14 +61,14 @@ class OpenAIVLMClient(RemoteClient):
         choices = getattr(answer, 'choices', None)
         if not choices or getattr(choices[0], 'message', None) is None:
             raise self._unusable('the answer holds no message', answer)
-        message, reason = choices[0].message, choices[0].finish_reason
-        refusal = getattr(message, 'refusal', None)
-        finish = 'refusal' if refusal or reason == 'content_filter' else 'length' if reason == 'length' else 'stop'
-        reply = self._reply(message.content or refusal or '', finish, messages, turns,
+        said, reason = _read_message(choices[0].message), choices[0].finish_reason
+        if reason == 'error' and not said.text: raise self._unusable('the server failed while it wrote', choices[0])
+        blocked = said.refusal or reason == 'content_filter'
+        finish = 'refusal' if blocked else 'length' if reason == 'length' else 'stop'
+        if finish == 'stop' and said.thoughts and not said.text.strip(): said = _Said(said.thoughts)
+        reply = self._reply(said.text or said.refusal, finish, messages, turns,
                             schema if self.backend.structured == 'strict' else None, _openai_counts(answer.usage))
-        thoughts = getattr(message, 'reasoning_content', None) or ''
-        if not isinstance(thoughts, str): thoughts = ''
-        return replace(reply, logprobs=_read_logprobs(choices[0]), thoughts=thoughts)
+        return replace(reply, logprobs=_read_logprobs(choices[0]), thoughts=said.thoughts)
 
 # %% ../../nbs/models/02_providers.ipynb #f98853ed
 def _openai_content(role: str, parts: list[Union[str, Encoded]]) -> Union[str, list[dict[str, Any]]]:
@@ -76,6 +76,33 @@ def _openai_content(role: str, parts: list[Union[str, Encoded]]) -> Union[str, l
     if role != 'user': return '\n\n'.join(map(str, parts))
     return [dict(type='text', text=p) if isinstance(p, str) else dict(type='image_url', image_url=dict(url=p.url))
             for p in parts]
+
+# %% ../../nbs/models/02_providers.ipynb #c7b20008
+class _Said(NamedTuple):
+    "What a message says"
+    text: str
+    thoughts: str = ''
+    refusal: str = ''
+
+def _join_parts(said: Any) -> str:
+    "A text that may itself be told in parts; raises TypeError for anything else"
+    if isinstance(said, str) or not said: return said or ''
+    if not isinstance(said, list): raise TypeError(f'a part is of type {type(said).__name__}')
+    return ''.join(p if isinstance(p, str) else p['text'] for p in said)
+
+def _read_message(message: Any) -> _Said:
+    "What a message says; raises TypeError for one of another form"
+    content, refusal = getattr(message, 'content', None) or '', getattr(message, 'refusal', None) or ''
+    thoughts = getattr(message, 'reasoning_content', None) or getattr(message, 'reasoning', None)
+    if not isinstance(thoughts, str): thoughts = ''
+    if isinstance(content, list):
+        parts = [(p.get('type'), _join_parts(p.get('thinking') or p.get('text') or p.get('refusal'))) for p in content]
+        thoughts += ''.join(text for kind, text in parts if kind in ('thinking', 'reasoning'))
+        refusal += ''.join(text for kind, text in parts if kind == 'refusal')
+        content = ''.join(text for kind, text in parts if kind in ('text', 'output_text'))
+    for said in (content, refusal):
+        if not isinstance(said, str): raise TypeError(f'its text is of type {type(said).__name__}')
+    return _Said(content, thoughts, refusal)
 
 # %% ../../nbs/models/02_providers.ipynb #4e1ef352
 _MOST_LOGPROBS = 20_000   # tokens of a reply whose probabilities are kept

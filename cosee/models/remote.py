@@ -17,15 +17,16 @@ from .client import (FinishReason, Message, Outcome, Params, Picture, Rendered, 
                                  checked_blocks, estimate_usage, prompt_text)
 from .usage import Usage, image_tokens
 from ..utils.config import need, redact
+from ..utils.text import break_tokens
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% auto #0
-__all__ = ['MAX_BODY', 'T', 'SPENT', 'Turn', 'MOST_TOKENS', 'OutOfBounds', 'Elsewhere', 'BadBody', 'TooLate', 'bounded', 'within',
-           'http_settings', 'VLMClientError', 'AuthenticationError', 'QuotaError', 'TimeoutError', 'ServerError',
-           'RequestError', 'ContextError', 'RateLimitError', 'ResponseParseError', 'ImagesRefused', 'Encoded',
-           'encode_image', 'ImageEncoder', 'wrapped', 'unwrapped', 'strict_schema', 'RemoteClient', 'Counts',
-           'count_of']
+__all__ = ['MAX_BODY', 'T', 'Turn', 'MOST_TOKENS', 'OutOfBounds', 'Elsewhere', 'BadBody', 'TooLate', 'Hopeless', 'bounded',
+           'within', 'http_settings', 'VLMClientError', 'AuthenticationError', 'QuotaError', 'TimeoutError',
+           'ServerError', 'RequestError', 'OverloadedError', 'StreamOnlyError', 'ContextError', 'RateLimitError',
+           'ResponseParseError', 'ImagesRefused', 'Encoded', 'encode_image', 'ImageEncoder', 'wrapped', 'unwrapped',
+           'strict_schema', 'RemoteClient', 'Counts', 'count_of']
 
 # %% ../../nbs/models/01_remote.ipynb #a9dd5c10
 class OutOfBounds(BaseException):
@@ -39,6 +40,12 @@ class BadBody(OutOfBounds):
 
 class TooLate(OutOfBounds):
     "The time of a call is over."
+
+class Hopeless(OutOfBounds):
+    "A server says what it would say again, such as that the account is used up; `kind` is the error that it means."
+    def __init__(self, said: str, kind: Any):
+        super().__init__(said)
+        self.kind = kind
 
 # %% ../../nbs/models/01_remote.ipynb #b258af58
 def _origin(url: Any) -> tuple[str, str, int | None]:
@@ -118,8 +125,6 @@ def _limit_wait(request: Any):
     for k, v in limits.items(): limits[k] = left if v is None else min(v, left)
 
 # %% ../../nbs/models/01_remote.ipynb #7a836577
-SPENT = re.compile(r'insufficient_quota|credit balance|billing_(hard|not)|hard limit', re.I)   # in an answer of 429
-
 def _bound_answer(response: Any):
     "Check where an answer leads, and read its body in bounds"
     _refuse_redirect(response)
@@ -129,9 +134,9 @@ def _bound_answer(response: Any):
         def __iter__(self) -> Iterator[bytes]: return bounded(source, packed, until)
         def close(self): source.close()
     response.stream = Bounded()
-    # An SDK asks again where there is too much to do. An account that is used up is not that.
-    if response.status_code == 429 and SPENT.search(response.read().decode(errors='replace')):
-        response.headers['x-should-retry'] = 'false'
+    if response.status_code < 400: return
+    body = response.read()[:10_000].decode(errors='replace')   # an SDK asks again, whatever stands there
+    if kind := _find_hopeless(body): raise Hopeless(f'Error code: {response.status_code} - {_read_words(body)}', kind)
 
 def http_settings() -> dict[str, Any]:
     "Arguments of an SDK's HTTP client that hold each of its requests in bounds."
@@ -158,6 +163,14 @@ class QuotaError(VLMClientError):
 class TimeoutError(VLMClientError, builtins.TimeoutError): "No answer in time."
 class ServerError(VLMClientError): "The server failed, or the connection broke."
 class RequestError(VLMClientError): "The server takes the request for wrong; the message says why."
+
+class OverloadedError(ServerError):
+    "The server says in the place of a reply that it has too much to do."
+    final = True
+
+class StreamOnlyError(RequestError):
+    "The model gives its replies in pieces alone."
+    final = True
 
 class ContextError(RequestError):
     "The prompt and its reply do not fit the model's context: show fewer pages, or smaller ones."
@@ -205,16 +218,53 @@ def _read_retry_after(headers: Any) -> Optional[float]:
     except (KeyError, TypeError, ValueError, OverflowError): return None
     return max(0., found) if math.isfinite(found) else None
 
+# %% ../../nbs/models/01_remote.ipynb #c7b20002
+_SPENT = re.compile(r'insufficient[_ ](quota|credit|balance|fund)|quota( \w+){0,2} (exceeded|exhausted|reached)'
+                    r'|exceed\w*( \w+){0,4} quota|credit balance|out of (credit|quota|fund)'
+                    r'|not enough (credit|balance)|billing_(hard|not)|hard limit', re.I)
+_LATER = re.compile(r'(retry|try again) (in|after) \d|retry_?delay|per.?(minute|second)|rate.?limit', re.I)
+_STREAMS = re.compile(r'only supports? (the )?stream|stream\w*( mode)? is (required|mandatory)|requires? stream'
+                      r'|stream\W{0,2} must be|must be stream|non-?stream\w*( \w+){0,3} (not |un)(be )?(support|allow)'
+                      r'|(set|enable|pass|use) (the )?\W?stream\W{0,2}(=|:|to\b|param)', re.I)
+_MENDS = {QuotaError: 'raise the limit of the account, or ask another model',
+          StreamOnlyError: 'whole replies are asked for: name another model, or a gateway that gathers the pieces',
+          OverloadedError: 'ask again later, or name another model as a fallback'}
+
+def _find_hopeless(said: str) -> Optional[type[VLMClientError]]:
+    "What a server means by words that it would say again; None where it may pass"
+    if _SPENT.search(said) and ('insufficient_quota' in said or not _LATER.search(said)): return QuotaError
+    return StreamOnlyError if _STREAMS.search(said) else None
+
+# %% ../../nbs/models/01_remote.ipynb #c7b20005
+def _find_complaint(answer: Any) -> str:
+    "What a server says in an answer without a reply; '' where it says nothing"
+    for name in ('error', 'detail', 'message', 'msg'):
+        said = answer.get(name) if isinstance(answer, dict) else getattr(answer, name, None)
+        if isinstance(said, str) and said.strip(): return said[:400]
+        if isinstance(said, dict) and (inner := _find_complaint(said)): return inner
+    return ''
+
+def _read_words(body: str) -> str:
+    "What a server says in a body of JSON, or the body"
+    try: return _find_complaint(json.loads(body)) or body
+    except (ValueError, RecursionError): return body
+
+def _read_complaint(text: str) -> VLMClientError:
+    "The error that such words are"
+    busy = re.search(r'overload|(at|over) capacity', text, re.I)
+    kind = _find_hopeless(text) or (OverloadedError if busy else ServerError)
+    return kind(f'{text}; {_MENDS[kind]}' if kind in _MENDS else text)
+
 # %% ../../nbs/models/01_remote.ipynb #9dbacd95
 def _translate_error(e: Union[Exception, OutOfBounds], name: str) -> Union[Exception, OutOfBounds]:
     "What an exception of an SDK means to the client `name`: a `VLMClientError`, or `e` itself"
     kinds, status = {c.__name__ for c in type(e).__mro__}, getattr(e, 'status_code', getattr(e, 'code', None))
     text = f'{name}: {redact(str(e))[:400] or type(e).__name__}'
+    if isinstance(e, Hopeless): return e.kind(f'{text}; {_MENDS[e.kind]}')
     if isinstance(e, OutOfBounds): return _BEYOND[type(e)](text)
     if kinds & {'APITimeoutError', 'TimeoutException'} or status in (408, 504): return TimeoutError(text)
     if kinds & _UNREADABLE: return ResponseParseError(text, getattr(e, 'doc', '') or str(e))
     if status in (401, 403): return AuthenticationError(text)
-    if status in (402, 429) and SPENT.search(str(e)): return QuotaError(text)
     headers = getattr(getattr(e, 'response', None), 'headers', None)
     if status == 429: return RateLimitError(text, _read_retry_after(headers))
     if status in _REFUSING and _NO_IMAGES.search(str(e)): return ImagesRefused(f'{text} ({_BLIND})')
@@ -227,6 +277,7 @@ _SHOW_FEWER = "show fewer pages (page_selection='auto'), or smaller ones"
 _TOO_LONG = re.compile(r'context[ _](length|window|size)|maximum context|prompt is too long|too many (input )?tokens'
                        r'|input (is )?too long|exceed\w* .{0,40}\bcontext\b', re.I)
 _REFUSES = re.compile(r'not support|unsupported|unrecogni[sz]ed|unknown|not (permitted|allowed|available|implemented)'
+                      r'|unimplemented|(cannot|could ?n.t|failed to) (be )?(parse|compile|convert)'
                       r'|extra (fields|inputs)|unexpected|only the default|does ?n.t (support|allow|accept)'
                       r'|not (be )?accepted|deprecated', re.I)
 _NAMES = dict(schema=r'response_format|json_?schema|structured.output|response_schema|guided|grammar|tool_choice',
@@ -318,7 +369,7 @@ Turn = tuple[str, list[Union[str, Encoded]]]   # who speaks, and what
 
 def _wire_turns(messages: list[Message], encode: ImageEncoder, page_labels: bool = True,
                 max_pixels: Optional[int] = None) -> list[Turn]:
-    "Messages with images encoded, each with its number before it where there are several"
+    "Messages with images encoded, each with its number before it where there are several, and no token that steers"
     blocks = [(m['role'], checked_blocks(m)) for m in messages]
     images = [b for _, bs in blocks for b in bs if b['type'] == 'image']
     labelled = page_labels and (len(images) > 1 or any('page' in b for b in images))
@@ -329,7 +380,7 @@ def _wire_turns(messages: list[Message], encode: ImageEncoder, page_labels: bool
         for b in bs:
             number += b['type'] == 'image'
             if b['type'] == 'image' and labelled: parts.append(f"Page {b.get('page', number)}:")
-            parts.append(encode(b['image'], max_pixels) if b['type'] == 'image' else str(b['text']))
+            parts.append(encode(b['image'], max_pixels) if b['type'] == 'image' else break_tokens(str(b['text'])))
         turns.append((role, parts))
     return turns
 
@@ -406,6 +457,7 @@ class RemoteClient(VLMClient):
         self.encode = ImageEncoder(backend.max_side, backend.max_image_bytes)
         self._slots, self.sdk = threading.BoundedSemaphore(backend.in_flight), self._connect()
         self.refused = set[str]()   # parameters, or 'schema', that the server was found to refuse
+        self._warned = False        # was it said that the server cuts prompts?
 
     def _connect(self) -> Any:
         "The SDK's client"
@@ -549,12 +601,16 @@ class RemoteClient(VLMClient):
         "What an answer says, with its account"
         if not isinstance(text, str): raise TypeError(f'its text is of type {type(text).__name__}')
         text = unwrapped(text, schema)
+        warning = _find_cut(turns, counts.prompt)
+        if warning and not self._warned: warnings.warn(f'{self.name}: {warning}', stacklevel=2)
+        self._warned |= bool(warning)
         return Reply(text=text, raw=f'user\n{prompt_text(messages)}\nassistant\n{text}', finish_reason=finish,
-                     error=_explain_empty(text, finish), model=self.name,
+                     error=_explain_empty(text, finish), model=self.name, warning=warning,
                      usage=self._usage(text, messages, turns, counts))
 
-    def _unusable(self, what: str, answer: Any) -> ResponseParseError:
-        "The error for an answer that holds no reply"
+    def _unusable(self, what: str, answer: Any) -> VLMClientError:
+        "The error for an answer that holds no reply: what the server says in its place, if it says anything"
+        if said := _find_complaint(answer): return _read_complaint(f'{self.name}: {said}')
         return ResponseParseError(f'{self.name}: {what}', str(redact(str(answer)))[:2000])
 
     def ping(self) -> str:
@@ -591,3 +647,14 @@ def count_of(
     x = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
     if isinstance(x, bool) or not isinstance(x, (int, float)): return None
     return int(x) if 0 <= x <= MOST_TOKENS and x == int(x) else None
+
+# %% ../../nbs/models/01_remote.ipynb #c7b30002
+def _find_cut(turns: list[Turn], counted: Optional[int]) -> str:
+    "Say that a server counted far less than it was sent, '' where it did not"
+    texts = [p for _, parts in turns for p in parts if isinstance(p, str)]
+    words = sum(1 for text in texts for _ in re.finditer(r'\w+', text))
+    if counted is None or 2 * counted >= words: return ''
+    pages = sum(image_tokens(*p.size) for _, parts in turns for p in parts if isinstance(p, Encoded))
+    sent = sum(map(len, texts)) // 4 + pages
+    return (f'the server counted {counted:,} tokens where some {sent:,} were sent: it cuts what its context '
+            'does not hold; give it more (num_ctx of Ollama, --ctx-size of llama-server)')

@@ -362,8 +362,8 @@ class CachedClient(ClientWrapper):
         return call_key(self.client, request) if fixed else None
 
     def _store(self, key: str, reply: Outcome):
-        "Keep a reply that is whole and holds no secret"
-        if not isinstance(reply, Reply) or reply.finish_reason not in ('stop', 'length'): return
+        "Keep a reply that is whole, in no doubt, and holds no secret"
+        if not isinstance(reply, Reply) or reply.warning or reply.finish_reason not in ('stop', 'length'): return
         if not holds_secret(reply.text + reply.raw): self.cache.put(key, asdict(reply))
 
     def _load_replies(self, keys: list[Optional[str]]) -> dict[str, Reply]:
