@@ -87,8 +87,9 @@ def record_outcome(
     if record.get('status', 'ok') != 'ok': return 'failed'
     answer = record.get('answer') or ''
     if answer_key(answer): return 'abstained' if means_none(answer) else 'answered'
-    began = bool((record.get('usage') or {}).get('calls')) or not str(record.get('stopped') or '').startswith(('not asked', 'budget'))
-    return 'silent' if began else 'not asked'
+    asked = bool((record.get('usage') or {}).get('calls'))
+    short = str(record.get('stopped') or '').startswith(('not asked', 'budget'))   # the latter in older records
+    return 'not asked' if short and not asked else 'silent'
 
 def has_answer(
     record: Mapping[str, Any] # see `record_outcome`
