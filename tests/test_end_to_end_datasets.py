@@ -318,7 +318,8 @@ def scored(flavour, answer, gold, metric, **meta):
 @pytest.mark.parametrize("flavour, metric, answer, gold, meta, figure", [
     # DUDE: no answer is the empty text, so what merely sounds like CoSee's word scores nothing
     ("dude", "anls", "not available", ["not answerable"], dict(answer_type="not-answerable"), 0),
-    ("dude", "anls", "", ["not answerable"], dict(answer_type="not-answerable"), 1),
+    ("dude", "anls", "not answerable", ["not answerable"], dict(answer_type="not-answerable"), 1),
+    ("dude", "anls", "", ["not answerable"], dict(answer_type="not-answerable"), 0),   # silence is no answer
     ("dude", "anls", "The question cannot be answered.", ["not answerable"], dict(answer_type="not-answerable"), 1),
     ("dude", "anls", '["AF1044", "AF0055"]', ["AF0055", "AF1044"], dict(answer_type="list/extractive"), 1),
     ("dude", "anls", "['AF0055']", ["AF0055", "AF1044"], dict(answer_type="list/extractive"), .5),
@@ -335,15 +336,15 @@ def scored(flavour, answer, gold, metric, **meta):
     ("chartqapro", "accuracy", "['Blue', '41', '2018']", ["[Blue, 40, 2019]"],
      dict(year_flag=["NO", "NO", "YES"]), 2 / 3),
     ("chartqapro", "accuracy", "not answerable", ["Unanswerable"], dict(year_flag=["NO"]), 1),
-    # MMLongBench-Doc: an abstention in any of our spellings is its own
-    ("mmlongbench", "accuracy", "", ["Not answerable"], dict(answer_format="None"), 1),
+    # MMLongBench-Doc: an abstention in any of our spellings is its own; silence is none
+    ("mmlongbench", "accuracy", "", ["Not answerable"], dict(answer_format="None"), 0),
     ("mmlongbench", "accuracy", "unanswerable", ["Not answerable"], dict(answer_format="None"), 1),
     ("mmlongbench", "accuracy", "unanswerable", ["7"], dict(answer_format="Int"), 0),
     # the authors' framework of MP-DocVQA gives an empty answer nothing
     ("mpdocvqa", "anls", "not answerable", ["not answered"], {}, 0),
     ("rrc", "anls", "not answerable", ["not answered"], {}, 0),
-    ("rrc", "anls", "", ["not answerable"], {}, 1),
-    ("vrdu", "em", "", ["not answerable"], dict(answer_type="PriceMatch"), 1),
+    ("rrc", "anls", "", ["not answerable"], {}, 0),
+    ("vrdu", "em", "", ["not answerable"], dict(answer_type="PriceMatch"), 0),
 ])
 def test_an_answer_crosses_the_border(flavour, metric, answer, gold, meta, figure):
     assert scored(flavour, answer, gold, metric, **meta) == pytest.approx(figure)
