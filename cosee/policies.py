@@ -251,7 +251,8 @@ class Team(Policy):
     ) -> CoSeeController:
         "Make the controller that leads a team; a confidence that nobody calibrated does not end an episode alone."
         models = [known_client(a.qwen_client) for a in agents if a.qwen_client is not None]
-        heard = 'stop_confidence' in self.model_fields_set or all(m.calibrated for m in models)
+        alone = len(agents) < 2   # nobody is there to agree
+        heard = alone or 'stop_confidence' in self.model_fields_set or all(m.calibrated for m in models)
         return self.kind(agents, *args, **{'stop_confidence': self.stop_confidence if heard else NEVER, **kwargs})
 
     def acts_in_parallel(self) -> bool:

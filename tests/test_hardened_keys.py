@@ -331,7 +331,7 @@ def hostile_table():
 
 def hostile_status():
     from cosee.runs.table import Status
-    return Status({HOSTILE: dict(ok=1, failed=0, tokens=1, calls=1, seconds=1.)})
+    return Status({HOSTILE: dict(ok=1, silent=0, not_asked=0, failed=0, tokens=1, calls=1, seconds=1.)})
 
 
 def hostile_picture():

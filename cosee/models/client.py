@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Picture', 'Schema', 'Params', 'TaskType', 'Block', 'THUMBNAIL_PIXELS', 'FinishReason', 'GEN_DEFAULTS', 'Outcome', 'LEAST_REPLY', 'PageInput', 'Turn', 'Request', 'page_inputs', 'page_request', 'TextBlock', 'ImageBlock', 'Message', 'content_blocks', 'checked_blocks', 'message_blocks', 'prompt_text', 'request_texts', 'request_messages', 'build_messages', 'shows_pages', 'TokenLogprob', 'Reply', 'NoReply', 'usable', 'merged', 'attempt', 'Rendered', 'VLMClient', 'estimate_usage', 'prompt_request', 'ask', 'ask_many', 'accepted', 'is_client', 'GenerateClient', 'as_client', 'thought_tokens', 'most_tokens']
+__all__ = ['Picture', 'Schema', 'Params', 'TaskType', 'Block', 'THUMBNAIL_PIXELS', 'FinishReason', 'GEN_DEFAULTS', 'Outcome', 'LEAST_REPLY', 'PageInput', 'Turn', 'Request', 'page_inputs', 'page_request', 'TextBlock', 'ImageBlock', 'Message', 'content_blocks', 'checked_blocks', 'message_blocks', 'prompt_text', 'request_texts', 'request_messages', 'build_messages', 'shows_pages', 'TokenLogprob', 'Reply', 'NoReply', 'usable', 'merged', 'attempt', 'Rendered', 'VLMClient', 'estimate_usage', 'prompt_request', 'ask', 'ask_many', 'accepted', 'is_client', 'GenerateClient', 'as_client', 'thought_tokens', 'most_tokens', 'accepted', 'is_client', 'GenerateClient', 'as_client', 'thought_tokens', 'most_tokens']
 
 # %% ../../nbs/00_model.ipynb #2c1a31f5
 import math, time
@@ -428,6 +428,170 @@ def ask_many(
 ) -> list[Any]:
     "The replies of a model to several requests."
     return as_client(model).respond_many(requests, errors) if requests else []
+
+# %% ../../nbs/models/16_adapter.ipynb #16ad0003
+import inspect
+from weakref import WeakKeyDictionary
+from .backends import record
+from .usage import CountedTokens
+
+# %% ../../nbs/models/16_adapter.ipynb #02f536ea
+class _Form(NamedTuple):
+    "How a `generate` is called"
+    planner: bool                        # with a prompt and a picture, or with pages, question, Board and role?
+    names: Optional[frozenset[str]]      # settings that it takes; None: any
+    one: bool = False                    # is its `image` annotated as one picture?
+    schema: bool = False                 # does it name a schema?
+
+_forms: WeakKeyDictionary[Any, _Form] = WeakKeyDictionary()   # of functions that were looked at
+
+def _find_form(generate: Callable[..., Any]) -> _Form:
+    "The form of a `generate`, looked up once"
+    key = getattr(generate, '__func__', generate)
+    try: return _forms.get(key) or _forms.setdefault(key, _read_form(generate))
+    except TypeError: return _read_form(generate)   # one that cannot be remembered
+
+def _read_form(generate: Callable[..., Any]) -> _Form:
+    "The form that a signature shows"
+    try: params = list(inspect.signature(generate).parameters.values())
+    except (TypeError, ValueError): return _Form(False, None)
+    names = {p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    any_name = any(p.kind is p.VAR_KEYWORD for p in params)
+    one = any(p.name == 'image' and _names_one_picture(p.annotation) for p in params)
+    return _Form(bool(names) and not {'images', 'question'} & names, None if any_name else frozenset(names), one,
+                 'schema' in names)
+
+def _names_one_picture(annotation: Any) -> bool:
+    "Is an annotation PIL's Image, or its module?"
+    named = annotation if isinstance(annotation, str) else getattr(annotation, '__name__', '')
+    return named.split('.')[-1] == 'Image'
+
+def accepted(
+    f: Callable[..., Any], # anything that can be called
+    settings: Params       # by name
+) -> Params:
+    "The part of `settings` that `f` takes by keyword."
+    names = _find_form(f).names
+    return settings if names is None else {k: v for k, v in settings.items() if k in names}
+
+# %% ../../nbs/models/16_adapter.ipynb #4a22ebff
+def is_client(
+    model: Any # whatever was given
+) -> bool:
+    "Is it a `VLMClient`? A mock may only say so."
+    return issubclass(type(model), VLMClient)
+
+def _side_by_side(images: Sequence[Picture]) -> Image:
+    "Pictures as one, from left to right, made smaller where that would be too large"
+    from PIL import Image
+    from cosee.pages import MAX_PIXELS, open_image
+    opened = [open_image(im) for im in images]
+    area = sum(im.width for im in opened) * max(im.height for im in opened)
+    if area > MAX_PIXELS:
+        shrink = math.sqrt(MAX_PIXELS / area)
+        opened = [im.resize((max(1, int(im.width * shrink)), max(1, int(im.height * shrink)))) for im in opened]
+    out, left = Image.new('RGB', (sum(im.width for im in opened), max(im.height for im in opened)), 'white'), 0
+    for im in opened:
+        out.paste(im, (left, 0))
+        left += im.width
+    return out
+
+class GenerateClient(VLMClient):
+    "An object that is asked by its `generate`, as a client; one that has none raises TypeError."
+    def __init__(self,
+        model: Any # with `generate` in either form
+    ):
+        if not callable(getattr(model, 'generate', None)):
+            raise TypeError(f'{type(model).__name__} is no client: it has no generate(prompt, image, **kwargs)')
+        name, who = getattr(model, 'name', None), getattr(model, 'identity', None)
+        self.model, self.name = model, name if isinstance(name, str) and name else type(model).__name__
+        self.identity = who if isinstance(who, (str, dict, list)) else None
+        self.constrains = getattr(model, 'constrains', False) is True
+        self._form = _find_form(model.generate)
+        self._alone = self._form.planner and _has_generate_alone(model)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith('_') or name == 'model' or not is_client(self.model): raise AttributeError(name)
+        return getattr(self.model, name)
+
+    def _arguments(self, request: Request) -> Params:
+        "What `generate` is given"
+        pages = request.all_pages
+        images = [p.image for p in pages] or message_blocks(request.messages, 'image')
+        own, form = merged(request.settings), self._form
+        known = is_client(self.model) and not self._alone   # a schema would be handed to an SDK that knows none
+        if request.schema is not None and (known or form.schema):
+            own['schema'] = request.schema
+        if form.planner:
+            shown = images if len(images) > 1 else images[0] if images else None
+            if form.one and len(images) > 1: shown = _side_by_side(images)
+            if 'max_new_tokens' in own and 'max_new_tokens' not in (form.names or ()):
+                own['max_tokens'] = own.pop('max_new_tokens')
+            said: Params = dict(prompt='\n\n'.join(request_texts(request)), image=shown)
+        elif request.messages: said = dict(images=images, question='\n\n'.join(request_texts(request)))
+        else:
+            told = [_page_numbers_note(pages), request.page_note, request.context, request.instruction,
+                    *(t.text for t in request.turns)]
+            said = dict(images=images, question=request.question or '', board_text=request.board or None,
+                        role_prompt='\n'.join(filter(None, told)) or None)
+        return {k: v for k, v in {**said, **own}.items() if k in said or form.names is None or k in form.names}
+
+    def _generate(self, request: Request) -> Reply:
+        args = self._arguments(request)
+        with record() as calls:
+            if self._form.planner: text = str(self.model.generate(args.pop('prompt'), args.pop('image'), **args))
+            else: text = str(self.model.generate(**args))
+        said = next((c['reply'] for c in reversed(calls) if c['reply'].text == text), None)
+        if said is not None: return replace(said, usage=sum((c['reply'].usage for c in calls), Usage(calls=0)))
+        usage = replace(self.estimate(request), completion_tokens=math.ceil(len(text) / 4))
+        told = '\n\n'.join(request_texts(request))
+        return Reply(text=text, raw=f'user\n{told}\nassistant\n{text}', usage=usage)
+
+    def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
+        return [attempt(self._generate, r) for r in requests]
+
+    def estimate(self, request: Request) -> Usage:
+        "As the model counts, where it can: a test that replaces `generate` may leave the weights out."
+        if is_client(self.model):
+            try: return self.model.estimate(request)
+            except AttributeError: pass
+        return VLMClient.estimate(self, request)
+
+def _has_generate_alone(model: Any) -> bool:
+    "Is there nothing of a client in it but its own `generate`?"
+    return all(getattr(type(model), f, None) is getattr(VLMClient, f) for f in ('send', 'send_many', '_respond_many'))
+
+def _page_numbers_note(pages: Sequence[PageInput]) -> str:
+    "What a model that numbers no pages has to be told of them"
+    numbers = [str(p.number) for p in pages if p.number is not None]
+    return f"The pictures are, in this order, pages {', '.join(numbers)}." if numbers else ''
+
+def as_client(
+    model: Any    # a client, or an object with `generate`
+) -> VLMClient:
+    "`model` as a client that can be asked by `respond`; one that has no `generate` raises TypeError."
+    # asked each time: a test may replace `generate` on a class at any moment, and a mock has every attribute
+    inherits = is_client(model) and getattr(type(model).generate, 'asks_respond', False) is True
+    return model if inherits and 'generate' not in vars(model) else GenerateClient(model)
+
+# %% ../../nbs/models/16_adapter.ipynb #abb19ede
+def thought_tokens(
+    client: Any # a client, wrapped or not, or an object with `generate`
+) -> int:       # 0 for one that does not say
+    "Most tokens that a client writes before a reply, beside its `max_new_tokens`."
+    asked = getattr(client, 'clients', None) or [client]
+    return max(int(getattr(c, 'thought_tokens', 0)) for c in asked)
+
+def most_tokens(
+    model: Any,                    # a client, or an object with `generate`
+    request: Request,              # what would be asked
+    count: CountedTokens = 'total' # which tokens, see `count_tokens`
+) -> int:                          # 0 where no model is asked
+    "What a call can cost at most: its prompt, the longest reply, and the thoughts before it."
+    client = as_client(model)
+    if not client.uses_model: return 0
+    prompt = 0 if count == 'output' else client.estimate(request).prompt_tokens
+    return prompt + int(merged(request.settings).get('max_new_tokens', 64)) + thought_tokens(client)
 
 # %% ../../nbs/models/16_adapter.ipynb #16ad0003
 import inspect
