@@ -22,7 +22,7 @@ from ..text.values import to_number
 from ..utils.json_scan import Reading
 from ..utils.text import NOT_ANSWERABLE, abstains, answer_key, letters_of, same_answer
 from collections.abc import Sequence
-from ..text.page_text import PageText, TICKED, sure_box
+from ..text.page_text import PageText, TICKED, read_box, sure_box, upright
 from .transcriber import Transcriber, make_extractor
 
 # %% auto #0
@@ -195,8 +195,9 @@ def _find_verdict(question: str, found: Sequence[Candidate]) -> Optional[tuple[s
 
 def _says_both_options(doc: Reader, best: Answer) -> bool:
     "Does the row of a yes or no say the other one too, without a sign for what is ticked?"
-    (_, top, _, bottom), page = best['bbox'], doc.pages[best['page'] - 1]
-    row = [l['text'] for l in page['lines'] if l['bbox'][1] < (top + bottom) / 2 < l['bbox'][3]]
+    page = doc.pages[best['page'] - 1]
+    _, top, _, bottom = read_box(best['bbox'], page)
+    row = [l['text'] for l in upright(page)['lines'] if l['bbox'][1] < (top + bottom) / 2 < l['bbox'][3]]
     words = {answer_key(w) for text in row for w in re.findall(r'[^\W\d_]+', text)} & {*_YES_OR_NO}
     return len(words) > 1 and not any(TICKED in text for text in row)
 

@@ -17,6 +17,7 @@ from .embeddings import (Encoder, VisualEncoder, embed_page, late_interaction, s
 from .lexical import MAX_LINES, WordIndex, normalize, scale
 from ..text.encoder import sentence_encoder
 from ..text.ocr import Progress, TextExtractor, reading_told, skimming
+from ..text.page_text import PageText, upright
 from ..text.question import Batch
 from ..utils.files import CACHE_LIMITS, FileCache, digest, image_hash
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class FoundLine(TypedDict):
     text: str
     bbox: list[float] # left, top, right, bottom, 0-1
     region: NotRequired[list[float]] # where it is sure to stand, see `TextLine`
+    height: NotRequired[float]       # of its letters, where that is not the height of `bbox`
 
 class PageHit(NamedTuple):
     "A page that a question may be about."
@@ -57,7 +59,7 @@ def find_headings(
     lines: Sequence[FoundLine] # of a page
 ) -> list[int]:                # from 0
     "Find the lines that are set larger than the others."
-    heights = [line['bbox'][3] - line['bbox'][1] for line in lines]
+    heights = [line.get('height', line['bbox'][3] - line['bbox'][1]) for line in lines]
     usual = [h for h, line in zip(heights, lines, strict=True) if len(line['text']) > 3]
     least = 1.25 * statistics.median(usual) if len(usual) > 2 else 0.
     return [i for i, (h, line) in enumerate(zip(heights, lines, strict=True)) if h > least and (least or i == 0)
@@ -96,6 +98,16 @@ def _load_vectors(files: Optional[FileCache], key: str) -> Optional['np.ndarray'
     except ValueError: return None
 
 # %% ../../nbs/retrieval/06_index.ipynb #55c7959a
+def _find_lines(page: PageText) -> list[FoundLine]:
+    "The lines of a page as the index keeps them"
+    out = list[FoundLine]()
+    for line, read in zip(page['lines'], upright(page)['lines'], strict=True):
+        found = FoundLine(text=line['text'], bbox=line['bbox'])
+        if 'region' in line: found['region'] = line['region']
+        if read is not line: found['height'] = read['bbox'][3] - read['bbox'][1]
+        out.append(found)
+    return out
+
 class PageIndex:
     "Finds the pages of a document that a question is about."
     def __init__(self,
@@ -142,9 +154,7 @@ class PageIndex:
             self.failed[self.numbers[places[0]]] = str(e)
             return [[]]
         self.failed |= {self.numbers[i]: p['unread'] for i, p in zip(places, pages, strict=True) if 'unread' in p}
-        return [[FoundLine(text=line['text'], bbox=line['bbox'],
-                           **(dict(region=line['region']) if 'region' in line else {}))
-                 for line in page['lines']] for page in pages]
+        return [_find_lines(page) for page in pages]
 
     def read(self,
         numbers: Optional[Sequence[int]] = None, # of pages; None: all

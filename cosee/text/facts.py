@@ -11,6 +11,7 @@ __all__ = ['VALUE_PATTERNS', 'MOST_WORDS', 'Fact', 'CellFact', 'SentenceFact', '
 import re
 from typing import NotRequired, Optional, TypeGuard, TypedDict
 from .layout import BULLET, Span, paragraph_text, row_text, split_sentences
+from .page_text import Turn
 from .tables import Table
 from .values import NUMBER_WORDS, NUMERIC_KINDS, PATTERNS, QUANTITY, RANGE, value_kind
 from ..utils.boxes import enclosing
@@ -24,7 +25,8 @@ class Fact(TypedDict):
     bbox: tuple[float, float, float, float]  # 0-1
     labels: list[tuple[str, str]]            # (role, text); the first names the value, the others stand around it
     key_box: NotRequired[Optional[tuple]]    # where the label stands
-    turned: NotRequired[int]                 # degrees by which the page is turned to read it, if it is
+    turned: NotRequired[Turn]                # degrees by which the page is turned to read it, if it is
+    skew: NotRequired[float]                 # how far its lines sink then, if they do
     chart: NotRequired[int]                  # of a bar: number of its chart
 
 class CellFact(Fact):
@@ -126,6 +128,7 @@ def make_fact(
     plain = Fact(kind=kind, value=ticked(value.rstrip('†‡§¶ ') or value), page=span.get('page', 1),   # no footnotes
                  bbox=box or span['bbox'], labels=labels)
     if turned := span.get('turned', 0): plain['turned'] = turned
+    if skew := span.get('skew', 0.): plain['skew'] = skew
     return Fact(**plain, **extra)
 
 def lines_fact(
@@ -226,7 +229,7 @@ def _is_labelled(a: Span, spans: list[Span]) -> bool:
 
 def _find_value_below(a: Span, spans: list[Span]) -> Optional[Span]:
     "The span that label `a` may name below it, if any"
-    if not _looks_like_label(a['text']) or BULLET.match(a['text']): return None
+    if a.get('apart') or not _looks_like_label(a['text']) or BULLET.match(a['text']): return None
     right = lambda b: b['x0'] - a['x1'] > 0 and abs(b['cy'] - a['cy']) < 0.5 * a['h']
     if a['text'].endswith(':') and any(right(b) for b in spans): return None
     if _is_labelled(a, spans): return None
@@ -238,7 +241,7 @@ def _find_value_below(a: Span, spans: list[Span]) -> Optional[Span]:
 def below_facts(
     spans: list[Span] # spans of a page from top to bottom
 ) -> list[Fact]:      # facts
-    "Label and what stands just below it."
+    "Label and what stands just below it; none where what stands beside it is not known."
     out = []
     for a in spans:
         b = _find_value_below(a, spans)

@@ -131,10 +131,10 @@ class TextLocator:
         for number, page in pages.items():
             self._tokens[number] = []
             for part in directions(page):
-                rows = layout({**part, 'turned': 0})
-                by_rows, turned = [tuple(word for cell in row for word in cell) for row in rows], part.get('turned', 0)
-                across, down = ([as_drawn_words(words, turned) for words in order]
-                                for order in (by_rows, _order_by_column(rows)))
+                rows = layout({**part, 'turned': 0, 'skew': 0.})
+                by_rows = [tuple(word for cell in row for word in cell) for row in rows]
+                across, down = ([as_drawn_words(words, page['size'], part.get('turned', 0), part['skew'])
+                                 for words in order] for order in (by_rows, _order_by_column(rows)))
                 self.lines += [Line(len(self.lines) + i, number, words) for i, words in enumerate(across, 1)]
                 self._tokens[number] += [_split_tokens(across), _split_tokens(down)]
 

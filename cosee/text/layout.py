@@ -6,7 +6,7 @@
 from __future__ import annotations
 import re, statistics
 from typing import Iterable, NotRequired, Optional, TYPE_CHECKING, TypedDict
-from .page_text import EMPTY, PageText, TICKED, TextLine, is_raised, make_line
+from .page_text import EMPTY, PageText, TICKED, TextLine, Turn, is_raised, make_line
 from .values import value_kind
 from ..utils.boxes import Box
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ __all__ = ['BULLET', 'Span', 'typed_page', 'page_spans', 'page_rows', 'row_text'
 
 # %% ../../nbs/text/03_layout.ipynb #415bf37f
 class Span(TypedDict):
-    "A piece of a line; places are in deskewed pixels, `bbox` in parts of the page."
+    "A piece of a line; places are in pixels, `bbox` in parts of the page."
     text: str
     x0: float
     x1: float
@@ -29,7 +29,9 @@ class Span(TypedDict):
     bbox: tuple[float, float, float, float]
     words: list[tuple[str, float, float]]  # (word, left, right); empty where the places are not known
     page: NotRequired[int]                 # number of the page, from 1, once the span is part of a document
-    turned: NotRequired[int]               # degrees by which that is turned to read the span, if it is
+    turned: NotRequired[Turn]              # degrees by which that is turned to read the span, if it is
+    skew: NotRequired[float]               # how far lines sink then, if they do
+    apart: NotRequired[bool]               # is it unknown what stands beside it?
     wrapped: NotRequired[float]            # lower edge of the last line, in a cell of several lines
     parts: NotRequired[int]                # how many lines were put to the cell
 
@@ -63,17 +65,19 @@ def _make_span(
     page: PageText, # the page of the line
     words: list # (word, left, right) in pixels; empty where the words' places are not known
 ) -> Span:      # a span
-    "A span of a line, with the page's skew taken out."
+    "A span of a line."
     (w, h), (_, top, _, bottom) = page['size'], line['bbox']
-    y0, y1, sink = top * h, bottom * h, page['skew'] * h * ((x0 + x1) / 2 / w)
-    return Span(text=text.lstrip('.·… ') or text, x0=x0, x1=x1, y0=y0 - sink, y1=y1 - sink,
-                h=max(1.0, y1 - y0), cy=(y0 + y1) / 2 - sink, bbox=(x0 / w, top, x1 / w, bottom), words=words)
+    y0, y1 = top * h, bottom * h
+    span = Span(text=text.lstrip('.·… ') or text, x0=x0, x1=x1, y0=y0, y1=y1,
+                h=max(1.0, y1 - y0), cy=(y0 + y1) / 2, bbox=(x0 / w, top, x1 / w, bottom), words=words)
+    if line.get('apart'): span['apart'] = True
+    return span
 
 def _split_line(
     line: TextLine, # a line of text
     page: PageText  # its page
 ) -> list:      # spans of the line
-    "Spans of one line: cut at wide gaps and at leaders, in deskewed pixels."
+    "Spans of one line: cut at wide gaps and at leaders."
     (w, h), spans = page['size'], []
     placed = [(word, edge) for word, edge in zip(line['text'].split(), line['words']) if not is_raised(word)]
     words, edges = [word for word, _ in placed], [(a * w, b * w) for _, (a, b) in placed]
@@ -130,10 +134,11 @@ def page_spans(
 def page_rows(
     spans: list[Span] # spans of a page
 ) -> list:      # rows from top to bottom: lists of spans from left to right
-    "Group spans by their middle heights."
+    "Group spans by their middle heights, those by themselves of which nobody knows what stands beside them."
     rows = []
     for s in sorted(spans, key=lambda s: s['cy']):
-        row = next((r for r in rows[-4:] if abs(s['cy'] - statistics.fmean(t['cy'] for t in r))
+        near = [r for r in rows[-4:] if not s.get('apart') and not r[0].get('apart')]
+        row = next((r for r in near if abs(s['cy'] - statistics.fmean(t['cy'] for t in r))
                     < 0.5 * min(s['h'], min(t['h'] for t in r))), None)
         if row is None: rows.append([s])
         else: row.append(s)

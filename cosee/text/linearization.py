@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Optional, cast, get_args
 from .layout import Span, page_rows, page_spans
-from .page_text import PageText, TURN_BACK, Turn, directions, turned_box
+from .page_text import PageText, Turn, directions, drawn_box
 from .question import STOP, expected_kinds, tokens
 from .values import MONTHS, value_kind
 from ..utils.boxes import Box, enclosing, rounded
@@ -91,23 +91,25 @@ def layout(
     page: PageText # a page of text
 ) -> list[list[Cell]]: # rows of cells, in reading order
     "What stands on a page, row by row, column by column where text runs in two; what is turned as a block by itself."
-    return [row for part in directions(page) for row in _rows_of_part(part)]
+    return [row for part in directions(page) for row in _rows_of_part(part, page['size'])]
 
-def _rows_of_part(part: PageText) -> list[list[Cell]]:
+def _rows_of_part(part: PageText, size: Sequence[int]) -> list[list[Cell]]:
     "The rows of what is read in one direction, at their places on the page as it is drawn"
     rows = page_rows(page_spans(part))
     gutter = _find_gutter(rows, part['size'][0]) if len(rows) > 8 else 0
-    cells = [[as_drawn_words(_words_of_span(s, part), part.get('turned', 0)) for s in row]
+    cells = [[as_drawn_words(_words_of_span(s, part), size, part.get('turned', 0), part['skew']) for s in row]
              for row in (_part_columns(rows, gutter) if gutter else rows)]
     return [kept for row in cells if (kept := [c for c in row if c])]
 
 def as_drawn_words(
-    words: Cell, # on a page that was turned to be read
-    turned: Turn # by how much
+    words: Cell,         # on a page that was turned to be read
+    size: Sequence[int], # width and height of the page as it is drawn
+    turned: Turn,        # by how much it was turned
+    skew: float          # how far its lines sink then
 ) -> Cell:
     "Words where they stand on the page as it is drawn."
-    if not turned: return words
-    boxes = (turned_box(w.bbox, TURN_BACK[turned]) for w in words)
+    if not turned and not skew: return words
+    boxes = (drawn_box(w.bbox, size, turned, skew) for w in words)
     return tuple(Word(w.text, (x0, y0, x1, y1)) for w, (x0, y0, x1, y1) in zip(words, boxes, strict=True))
 
 # %% ../../nbs/text/13_linearization.ipynb #b25b5510

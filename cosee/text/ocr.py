@@ -14,13 +14,15 @@ from contextvars import ContextVar
 from importlib.resources import files
 from itertools import repeat
 from pathlib import Path
-from typing import Iterable, Literal, Sequence, Optional, Protocol, TYPE_CHECKING, Union, cast, get_args
+from typing import (Any, Iterable, Literal, NamedTuple, Sequence, Optional, Protocol, TYPE_CHECKING, Union, cast,
+                    get_args)
 from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..utils.boxes import Box, corners, enclosing
 from .layout import find_boxes, with_marks
 from .pdf_text import in_order
 from .pdf_visibility import Known, read_layer
-from .page_text import RAISED, PageCache, TextLine, PageText, Turn, as_drawn, make_line, page_skew
+from .page_text import (MOST_SKEW, RAISED, PageCache, TextLine, PageText, Turn, as_drawn, make_line,
+                                  slant_page, upright_size)
 from ..utils.isolation import stop_jobs
 from ..pages import Page, PageError, Pages, as_picture, open_image, page_of
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 # %% ../../nbs/text/01_ocr.ipynb #bdc0e832
-VERSION = 'rapidocr-3.10/8'   # another one where the same pixels may give other page text
+VERSION = 'rapidocr-3.10/9'   # another one where the same pixels may give other page text
 
 def page_key(
     image,         # a PIL image
@@ -277,29 +279,105 @@ def _build_page(found, size: tuple[int, int], turned: Turn = 0) -> PageText:
     is_placed = len(found.word_results) == len(quads)
     pieces = [_read_pieces(ws) for ws in found.word_results] if is_placed else [()] * len(quads)
     lines = [make_line(t, q, s, size, ps) for t, q, s, ps in zip(found.txts, quads, found.scores, pieces, strict=True)]
-    return {**page, 'skew': page_skew(quads, size), 'lines': [l for l in lines if l['text']]}
+    return {**page, 'lines': [l for l in lines if l['text']]}
 
 # %% ../../nbs/text/01_ocr.ipynb #794bc741
-def _find_lines(
-    engine,       # an OCR engine
-    bgr,          # a page as an array
-    turn: bool    # may it lie on its side or upside down?
-) -> tuple:       # (what the engine found or None, degrees by which the page has to be turned first)
-    "Look for lines and read them, unless the page has to be turned; raises `_TooMuch`."
-    from rapidocr.ch_ppocr_cls import TextClsOutput
+class _Found(NamedTuple):
+    "The lines of a picture, not read yet."
+    picture: Any  # an array, with a margin where it is narrow
+    crops: list   # pictures of lines
+    boxes: Any    # where they stand, as the engine says it
+    record: dict  # how it scaled the picture
+    scale: tuple[float, float] # by how much, left to right and top to bottom
+
+def _detect_lines(
+    engine, # an OCR engine
+    bgr     # a page as an array
+) -> Optional[_Found]: # None where there is no line, or the page is too narrow for one
+    "Look for lines; raises `_TooMuch`."
     from rapidocr.main import RapidOCRError
     from rapidocr.utils.process_img import ResizeImgError
     bgr = _widen_narrow(bgr)
     try:
         img, record = engine.preprocess_img(bgr)
         crops, boxes = engine.detect_and_crop(img, record)
-        crops = _check_readable(crops)
-    except (RapidOCRError, ResizeImgError): return None, 0   # it holds no line, or is too narrow for one
+    except (RapidOCRError, ResizeImgError): return None
+    (h, w), (high, wide) = bgr.shape[:2], img.shape[:2]
+    return _Found(bgr, _check_readable(crops), boxes, record, (wide / w, high / h))
+
+def _find_lines(
+    engine,                  # an OCR engine
+    lines: Optional[_Found], # of a page
+    turn: bool               # may it lie on its side or upside down?
+) -> tuple:                  # (what the engine read or None, degrees by which the page has to be turned first)
+    "Read lines, unless the page has to be turned."
+    from rapidocr.ch_ppocr_cls import TextClsOutput
+    if lines is None: return None, 0
+    picture, crops, boxes, record, _ = lines
     if turn and (turned := _detect_side_turn(engine, boxes.boxes, crops)): return None, turned
-    lines = engine.recognize_txt(crops)
-    lines.txts = tuple(_correct_small_signs(t, c) for t, c in zip(lines.txts or (), crops, strict=True))
-    if turn and (turned := _detect_upside_down(engine, lines, crops)): return None, turned
-    return engine.build_final_output(bgr, boxes, TextClsOutput(), lines, crops, record), 0
+    read = engine.recognize_txt(crops)
+    read.txts = tuple(_correct_small_signs(t, c) for t, c in zip(read.txts or (), crops, strict=True))
+    if turn and (turned := _detect_upside_down(engine, read, crops)): return None, turned
+    return engine.build_final_output(picture, boxes, TextClsOutput(), read, crops, record), 0
+
+# %% ../../nbs/text/01_ocr.ipynb #0c000011
+_MOST_MEASURED, _MEASURED_WIDTH = 40, 600   # lines whose strokes are looked at; pixels of each
+_NARROWEST = 40.   # sum of squared widths, in heights, of lines that tell how they lie to half a degree
+
+def _find_directions(boxes, scale: tuple[float, float]):
+    "(the angle of each box, in radians from the nearest quarter turn, its length), on the page before it was scaled"
+    import numpy as np
+    boxes = boxes / np.array(scale)
+    along = boxes[:, 1] - boxes[:, 0] + boxes[:, 2] - boxes[:, 3]
+    down = boxes[:, 3] - boxes[:, 0] + boxes[:, 2] - boxes[:, 1]
+    stands = np.linalg.norm(down, axis=1) >= _STANDS * np.linalg.norm(along, axis=1)
+    x, y = np.where(stands[:, None], down, along).T
+    return (np.arctan2(y, x) + np.pi / 4) % (np.pi / 2) - np.pi / 4, np.hypot(x, y)
+
+def _find_strokes(crop):
+    "Places x, y of the strokes of a line, from its middle"
+    import cv2, numpy as np
+    grey = cv2.cvtColor(crop[:, :_MEASURED_WIDTH], cv2.COLOR_BGR2GRAY)
+    dark = cv2.threshold(grey, 0, 255, cv2.THRESH_OTSU)[1] < 128
+    y, x = np.nonzero(~dark if dark.mean() > 0.5 else dark)
+    return x - x.mean(), y - y.mean()
+
+def _measure_angle(
+    lines: Optional[_Found] # of a page
+) -> tuple[float, bool]:    # (radians clockwise from the nearest quarter turn, is it known to half a degree?)
+    "The angle by which the lines of a page sink."
+    import numpy as np
+    if lines is None: return 0., True
+    angles, lengths = _find_directions(lines.boxes.boxes, lines.scale)
+    order = np.argsort(angles)
+    middle = float(angles[order][np.searchsorted(np.cumsum(lengths[order]), lengths.sum() / 2)])
+    longest = sorted(range(len(angles)), key=lambda i: -lines.crops[i].shape[1])[:_MOST_MEASURED]
+    strokes = [(angles[i], *_find_strokes(lines.crops[i])) for i in longest]
+    x = np.concatenate([x * np.cos(a) - y * np.sin(a) for a, x, y in strokes])
+    y = np.concatenate([x * np.sin(a) + y * np.cos(a) for a, x, y in strokes])
+    line = np.repeat(np.arange(len(strokes)), [len(x) for _, x, _ in strokes])
+    many, far = np.bincount(line, minlength=len(strokes)), int(np.hypot(x, y).max()) + 2
+    def unevenness(angle: float) -> float:
+        row = np.rint(y * np.cos(angle) - x * np.sin(angle)).astype(int) + far + line * 2 * far
+        counts = np.bincount(row, minlength=len(strokes) * 2 * far).reshape(-1, 2 * far).astype(float)
+        return float(((counts ** 2).sum(1) / np.maximum(1, many)).sum())
+    best = max((middle + math.radians(d) for d in range(-6, 7)), key=unevenness)
+    for step in map(math.radians, (.5, .25, .12, .06)): best = max((best, best - step, best + step), key=unevenness)
+    width = sum((lines.crops[i].shape[1] / lines.crops[i].shape[0]) ** 2 for i in longest)
+    return best, width >= _NARROWEST and abs(best) < MOST_SKEW
+
+# %% ../../nbs/text/01_ocr.ipynb #0c000015
+_STRAIGHT, _TURNED, _DOUBTFUL = (math.radians(d) for d in (.17, 2, .5))   # below it a page is; from it, it is turned
+
+def _level_picture(
+    image: 'Image', # a page
+    angle: float    # radians clockwise by which its lines sink
+) -> 'Image':       # with a margin where the page is turned
+    "A picture whose lines are level."
+    import numpy as np
+    from PIL.Image import Resampling
+    paper = np.median(np.asarray(image).reshape(-1, 3)[::97], axis=0).astype(int).tolist()
+    return image.rotate(math.degrees(angle), Resampling.BICUBIC, expand=True, fillcolor=tuple(paper))
 
 # %% ../../nbs/text/01_ocr.ipynb #63c8282c
 def _move_lines(
@@ -315,21 +393,27 @@ def _move_lines(
         x0, y0, x1, y1 = l['bbox']
         return {**l, 'bbox': [across(x0), down(y0), across(x1), down(y1)],
                 'words': [[along(a), along(b)] for a, b in l['words']]}
-    skew = round(page['skew'] * ph / pw * w / h, 4)
-    return {**page, 'size': [w, h], 'skew': skew, 'lines': [line(l) for l in page['lines']]}
+    part, whole = (upright_size(s, page['turned']) for s in (page['size'], size))
+    skew = round(page['skew'] * part[1] / part[0] * whole[0] / whole[1], 4)
+    return {**page, 'size': [*size], 'skew': skew, 'lines': [line(l) for l in page['lines']]}
 
 # %% ../../nbs/text/01_ocr.ipynb #0064c8f4
+def _clean_page(image: 'Image'):
+    "A page as an array, as lines are looked for on it"
+    import numpy as np
+    return np.ascontiguousarray(_blank_solids(np.asarray(image))[:, :, ::-1])
+
 def _read_upright(
     engine, # an OCR engine, see `_make_engine`
-    image   # a PIL image
+    bgr,    # a page as an array
+    lines: Optional[_Found] # on it
 ) -> PageText: # a page of text
     "Read a page, turned if it has to be; raises `_TooMuch`."
     import numpy as np
-    bgr = np.ascontiguousarray(_blank_solids(np.asarray(image))[:, :, ::-1])
-    found, turned = _find_lines(engine, bgr, True)
-    if not turned: return _build_page(found, image.size)
+    found, turned = _find_lines(engine, lines, True)
+    if not turned: return _build_page(found, bgr.shape[1::-1])
     bgr = np.ascontiguousarray(np.rot90(bgr, -turned // 90))
-    found, _ = _find_lines(engine, bgr, False)
+    found, _ = _find_lines(engine, _detect_lines(engine, bgr), False)
     return as_drawn(_build_page(found, bgr.shape[1::-1], turned))
 
 _FEW = 4   # lines that stand by chance
@@ -345,7 +429,8 @@ def _add_standing(engine, image: 'Image', page: PageText) -> PageText:
     if len(stands) < 0.5 * len(inside): return page
     room = max(map(wide, stands))
     at = max(0, int(x0 * w - room)), max(0, int(y0 * h - room))
-    part = _read_upright(engine, image.crop((*at, min(w, int(x1 * w + room)), min(h, int(y1 * h + room)))))
+    bgr = _clean_page(image.crop((*at, min(w, int(x1 * w + room)), min(h, int(y1 * h + room)))))
+    part = _read_upright(engine, bgr, _detect_lines(engine, bgr))
     if part['turned'] not in (90, 270): return page
     lines = [l for l in page['lines'] if l not in inside]
     for l in _move_lines(part, at, image.size)['lines']:
@@ -359,12 +444,21 @@ def _read_page(
 ) -> PageText: # a page of text
     "Read one page, unless there is too much on it."
     if min(image.size) < 8: return _build_page(None, image.size)
+    picture, turn = (reduced := _reduce(image, engine.max_side_len)), 0.
     try:
-        page = _read_upright(engine, reduced := _reduce(image, engine.max_side_len))
-        page = _add_standing(engine, reduced, page)
+        lines = _detect_lines(engine, bgr := _clean_page(picture))
+        angle, known = _measure_angle(lines)
+        if known and abs(angle) >= _TURNED:
+            picture, turn = _level_picture(reduced, angle), angle
+            lines = _detect_lines(engine, bgr := _clean_page(picture))
+            rest, known = _measure_angle(lines)
+            known, angle = known and abs(rest) < _TURNED, angle + (rest if abs(rest) >= _STRAIGHT else 0.)
+        page = _add_standing(engine, picture, _read_upright(engine, bgr, lines))
     except _TooMuch as e: return {**_build_page(None, image.size), 'unread': str(e)}
-    boxes = [] if page['turned'] else find_boxes(reduced)
+    boxes = [] if page['turned'] else find_boxes(picture)
     if boxes: page['lines'] = in_order(with_marks(page['lines'], boxes))
+    if not known and abs(angle) >= _DOUBTFUL: page['lines'] = [{**l, 'apart': True} for l in page['lines']]
+    if turn or known and abs(angle) >= _STRAIGHT: page = slant_page(page, reduced.size, turn, angle)
     page['size'] = list(image.size)
     return page
 

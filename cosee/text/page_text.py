@@ -4,16 +4,18 @@
 
 # %% ../../nbs/text/00_page_text.ipynb #0a8096c3
 from __future__ import annotations
-import json, re, statistics, threading, unicodedata
+import json, math, re, threading, unicodedata
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any, Literal, Mapping, Optional, Sequence, NotRequired, TypedDict, Union, get_args
-from ..utils.boxes import Box, corners, enclosing, is_box
+from typing import (Any, Literal, Mapping, NamedTuple, Optional, Sequence, NotRequired, TypedDict, Union,
+                    get_args)
+from ..utils.boxes import Box, Size, corners, enclosing, is_box
 from ..utils.files import FileCache, cache_folder
 
 # %% auto #0
-__all__ = ['Turn', 'TURN_BACK', 'Source', 'TICKED', 'EMPTY', 'RAISED', 'TextLine', 'PageText', 'clean_print', 'with_boxes',
-           'raised_mark', 'is_raised', 'make_line', 'page_skew', 'turned_box', 'upright', 'as_drawn', 'directions',
+__all__ = ['Turn', 'TURN_BACK', 'Source', 'TICKED', 'EMPTY', 'RAISED', 'MOST_SKEW', 'TextLine', 'PageText', 'clean_print',
+           'with_boxes', 'raised_mark', 'is_raised', 'make_line', 'turned_box', 'upright_size', 'skew_angle',
+           'enclose_slanted', 'slant_page', 'level_box', 'drawn_box', 'upright', 'as_drawn', 'read_box', 'directions',
            'line_place', 'sure_box', 'valid_page', 'PageCache']
 
 # %% ../../nbs/text/00_page_text.ipynb #8cb2f9f1
@@ -28,6 +30,8 @@ class TextLine(TypedDict):
     words: list[list[float]]  # edges of each word along the line, 0-1: from left to right, or down a turned page
     struck: NotRequired[bool] # is it crossed out? what was printed first, and holds no more
     turned: NotRequired[Turn] # by how much the page is turned to read it, where that is not as for the page
+    skew: NotRequired[float]  # how far it sinks, where that is not as for the page
+    apart: NotRequired[bool]  # is it unknown what stands beside it, as nobody knows how far it sinks?
     region: NotRequired[list[float]] # where it is sure to stand, where `bbox` is its place in reading order alone
 
 Source = Literal['text', 'ocr', 'both', 'model']   # the file's own text, OCR, some of each, or a model's transcription
@@ -35,7 +39,7 @@ Source = Literal['text', 'ocr', 'both', 'model']   # the file's own text, OCR, s
 class PageText(TypedDict):
     "A page of text."
     size: list[int]           # width and height in pixels
-    skew: float               # page heights that a line sinks over the whole width
+    skew: float               # page heights that a line sinks over the whole width, once the page is turned
     lines: list[TextLine]    # from top to bottom
     source: Source            # where the lines came from
     turned: Turn              # by how much the page was turned to be read
@@ -155,18 +159,6 @@ def make_line(
                     score=round(float(score), 3), words=[[unit(a, w), unit(b, w)] for a, b in edges])
     return with_boxes(line)
 
-# %% ../../nbs/text/00_page_text.ipynb #3dfd9991
-def page_skew(
-    quads: list, # corners of every line, in pixels
-    size: tuple  # (width, height) of the page in pixels
-) -> float:      # page heights that a line sinks over the whole width; 0 for a straight page
-    "Median slope of the long lines of a page."
-    w, h = size
-    slopes = [((q[1][1] - q[0][1]) + (q[2][1] - q[3][1])) / 2 / (q[1][0] - q[0][0])
-              for q in quads if q[1][0] - q[0][0] > 0.15 * w]
-    slope = statistics.median(slopes) if len(slopes) >= 3 else 0.0
-    return round(slope * w / h, 4) if 0.003 < abs(slope) < 0.1 else 0.0
-
 # %% ../../nbs/text/00_page_text.ipynb #adde738c
 def turned_box(
     box: Sequence[float], # left, top, right, bottom, 0-1
@@ -179,6 +171,13 @@ def turned_box(
     if degrees == 270: x0, y0, x1, y1 = y0, 1 - x1, y1, 1 - x0
     return [round(v, 4) for v in (x0, y0, x1, y1)]
 
+def upright_size(
+    size: Sequence[int], # width and height of a page as it is drawn
+    turned: Turn         # by how much it is turned to be read
+) -> tuple[int, int]:
+    "Width and height of a page that is turned."
+    return (size[1], size[0]) if turned in (90, 270) else (size[0], size[1])
+
 def _turn_page(page: PageText, degrees: Turn, mirrored: bool) -> PageText:
     "A page turned clockwise; are places along a line counted from its other end then?"
     edges = lambda a, b: [round(1 - b, 4), round(1 - a, 4)] if mirrored else [a, b]
@@ -187,21 +186,120 @@ def _turn_page(page: PageText, degrees: Turn, mirrored: bool) -> PageText:
         if 'region' in l: out['region'] = turned_box(l['region'], degrees)
         return out
     lines = [line(l) for l in page['lines']]
-    size = page['size'][::-1] if degrees in (90, 270) else page['size']
-    return {**page, 'size': size, 'lines': lines}
+    return {**page, 'size': [*upright_size(page['size'], degrees)], 'lines': lines}
 
+# %% ../../nbs/text/00_page_text.ipynb #3dfd9991
+MOST_SKEW = math.radians(42)   # at 45 degrees a box no longer tells how wide a line is and how high
+
+def skew_angle(
+    skew: float, # page heights that a line sinks over the whole width
+    size: Size   # width and height of the page
+) -> float:      # radians clockwise
+    "The angle of the lines of a page, `MOST_SKEW` at most."
+    return max(-MOST_SKEW, min(MOST_SKEW, math.atan(skew * size[1] / size[0])))
+
+def enclose_slanted(
+    sides: Size, # width and height of what is level
+    angle: float # radians by which it is turned
+) -> Size:
+    "The sides of the box around something that is turned."
+    (w, h), c, s = sides, math.cos(angle), abs(math.sin(angle))
+    return w * c + h * s, w * s + h * c
+
+def _fit_level(sides: Size, angle: float) -> Size:
+    "The sides of what is level, from those of the box around it when it is turned"
+    (w, h), c, s = sides, math.cos(angle), abs(math.sin(angle))
+    return max(1e-3, (w * c - h * s) / math.cos(2 * angle)), max(1e-3, (h * c - w * s) / math.cos(2 * angle))
+
+class _Move(NamedTuple):
+    "The way from one page to the same page turned about its middle."
+    size: Size   # width and height of the one
+    to: Size     # of the other
+    turn: float  # radians clockwise by which middles of boxes are turned
+    angle: float # radians by which lines are
+    back: bool   # are lines level there, and not here?
+
+    def box(self, box: Sequence[float]) -> Box:
+        "A box, 0-1, on the other page"
+        (x0, y0, x1, y1), (w, h), c, s = box, self.size, math.cos(self.turn), math.sin(self.turn)
+        x, y = ((x0 + x1) / 2 - .5) * w, ((y0 + y1) / 2 - .5) * h
+        x, y = x * c - y * s, x * s + y * c
+        wide, high = (_fit_level if self.back else enclose_slanted)(((x1 - x0) * w, (y1 - y0) * h), self.angle)
+        edge = lambda at, side: round(min(1., max(0., .5 + at / side)), 4)
+        (w, h) = self.to
+        return edge(x - wide / 2, w), edge(y - high / 2, h), edge(x + wide / 2, w), edge(y + high / 2, h)
+
+    def line(self, line: TextLine, standing: bool = False) -> TextLine:
+        "A line that lies or stands, on the other page"
+        box = [*self.box(line['bbox'])]
+        (a, b), (c, d) = line['bbox'][standing::2], box[standing::2]
+        grow = math.cos(self.angle) ** (-1 if self.back else 1) * self.size[standing] / self.to[standing]
+        along = lambda v: round(min(1., max(0., (c + d) / 2 + (v - (a + b) / 2) * grow)), 4)
+        return {**line, 'bbox': box, 'words': [[along(x), along(y)] for x, y in line['words']]}
+
+def slant_page(
+    page: PageText,  # of a picture
+    size: Size,      # width and height of the page as it is drawn
+    turn: float,     # radians clockwise by which that is turned against the picture
+    angle: float     # radians clockwise by which its lines sink
+) -> PageText:
+    "The page as it is drawn, from a picture of it whose lines are level or nearly so."
+    move = _Move((page['size'][0], page['size'][1]), size, turn, angle, False)
+    lines = [move.line(l, l.get('turned', page['turned']) in (90, 270)) for l in page['lines']]
+    sides = [round(v) for v in size]
+    w, h = upright_size(sides, page['turned'])
+    return {**page, 'size': sides, 'skew': round(math.tan(angle) * w / h, 4), 'lines': lines}
+
+def level_box(
+    box: Sequence[float], # 0-1, on the page as it is drawn
+    size: Size,           # of that page
+    angle: float          # radians clockwise by which its lines sink
+) -> Box:                 # 0-1, on the page whose lines are level
+    "A box on a page that is turned until its lines are level."
+    return _Move(size, enclose_slanted(size, angle), -angle, angle, True).box(box)
+
+def _level_page(page: PageText) -> PageText:
+    "A page whose lines are level"
+    size = page['size'][0], page['size'][1]
+    angle = skew_angle(page['skew'], size)
+    move = _Move(size, level := enclose_slanted(size, angle), -angle, angle, True)
+    return {**page, 'size': [round(v) for v in level], 'lines': [move.line(l) for l in page['lines']]}
+
+def drawn_box(
+    box: Sequence[float], # left, top, right, bottom, 0-1, on the page as it is read
+    size: Sequence[int],  # width and height of the page as it is drawn
+    turned: Turn = 0,     # by how much the page is turned to be read
+    skew: float = 0.      # how far its lines sink then
+) -> list[float]:         # the same place on the page as it is drawn
+    "A box on the page as it is drawn, from where it is after `upright`."
+    if skew:
+        drawn = upright_size(size, turned)
+        angle = skew_angle(skew, drawn)
+        box = _Move(enclose_slanted(drawn, angle), drawn, angle, angle, False).box(box)
+    return turned_box(box, TURN_BACK[turned]) if turned else [*box]
+
+# %% ../../nbs/text/00_page_text.ipynb #0f000009
 def upright(
     page: PageText # a page of text
 ) -> PageText:     # as it is read
-    "The page as it stands when it is read; `turned` stays what it was."
+    "The page as it stands when it is read, its lines level; `turned` and `skew` stay what they were."
     turned = page.get('turned', 0)   # which pages that somebody kept in a file may lack
-    return _turn_page(page, turned, turned in (90, 180)) if turned else page
+    if turned: page = _turn_page(page, turned, turned in (90, 180))
+    return _level_page(page) if page['skew'] else page
 
 def as_drawn(
     page: PageText # a page of text as it is read
 ) -> PageText:     # the page as it is drawn
     "The page as it is drawn, which is `turned` when it is read."
     return _turn_page(page, TURN_BACK[page['turned']], page['turned'] in (90, 180)) if page['turned'] else page
+
+def read_box(
+    box: Sequence[float], # left, top, right, bottom, 0-1, on the page as it is drawn
+    page: PageText        # that page
+) -> Sequence[float]:     # the same place on the page as it is read
+    "A box on the page as it is after `upright`."
+    own = TextLine(text='', bbox=[*box], score=1., words=[])
+    return upright({**page, 'lines': [own]})['lines'][0]['bbox']
 
 # %% ../../nbs/text/00_page_text.ipynb #c81f0b02
 def _is_in_rows(lines: list[TextLine]) -> bool:
@@ -210,17 +308,26 @@ def _is_in_rows(lines: list[TextLine]) -> bool:
     return (sum(len(l['words']) for l in lines) > 3 * len(lines)
             or sum(any(beside(a, b) for b in lines if b is not a) for a in lines) > 0.5 * len(lines))
 
+def _line_lean(line: TextLine, page: PageText) -> tuple[Turn, float]:
+    "By how much a page is turned to read a line, and how far that sinks then"
+    mine, skew = page.get('turned', 0), page['skew']
+    turned = line.get('turned', mine)
+    if (turned - mine) % 180 and skew:   # the same angle across the other side of the page
+        w, h = upright_size(page['size'], mine)
+        skew = round(skew * h * h / (w * w), 4)
+    return turned, line.get('skew', skew)
+
 def directions(
     page: PageText # a page of text
 ) -> list[PageText]: # as it is read: most of it first
     "The page as it stands when it is read, once for each direction in which a block of it is printed."
     mine = page.get('turned', 0)
-    turn = lambda line: line.get('turned', mine)
-    found = {t: upright({**page, 'turned': t, 'skew': 0.,
-                         'lines': [_drop_turn(l) for l in page['lines'] if turn(l) == t]})
-             for t in dict.fromkeys(map(turn, page['lines'])) if t != mine}
-    apart = {t: part for t, part in found.items() if _is_in_rows(part['lines'])}
-    rest = [l if turn(l) == mine else _realign_line(l, mine) for l in page['lines'] if turn(l) not in apart]
+    owned = [(l, _line_lean(l, page)) for l in page['lines']]
+    parts = {which: upright({**page, 'turned': which[0], 'skew': which[1],
+                             'lines': [_drop_turn(l) for l, own in owned if own == which]})
+             for which in dict.fromkeys(own for _, own in owned) if which != (mine, page['skew'])}
+    apart = {which: part for which, part in parts.items() if which[0] == mine or _is_in_rows(part['lines'])}
+    rest = [l if own[0] == mine else _realign_line(l, mine) for l, own in owned if own not in apart]
     return [upright({**page, 'lines': rest}), *apart.values()]
 
 def _realign_line(line: TextLine, turned: Turn) -> TextLine:
@@ -230,9 +337,10 @@ def _realign_line(line: TextLine, turned: Turn) -> TextLine:
     return {**_drop_turn(line), 'words': [[round(a, 4), round(b, 4)] for a, b in edges]}
 
 def _drop_turn(line: TextLine) -> TextLine:
-    "A line without a turn of its own"
+    "A line without a turn or skew of its own"
     out = line.copy()
     out.pop('turned', None)
+    out.pop('skew', None)
     return out
 
 # %% ../../nbs/text/00_page_text.ipynb #94fffbd4
@@ -262,7 +370,8 @@ def _is_valid_line(line: dict) -> bool:
     "Has `line` the fields of a line, with as many edges as words?"
     return (isinstance(line['text'], str) and _is_number(line['score'])
             and len(line['bbox']) == 4 and all(map(_is_number, line['bbox']))
-            and isinstance(line.get('struck', False), bool) and line.get('turned', 0) in get_args(Turn)
+            and all(isinstance(line.get(name, False), bool) for name in ('struck', 'apart'))
+            and line.get('turned', 0) in get_args(Turn) and _is_number(line.get('skew', 0))
             and ('region' not in line or is_box(line['region']))
             and len(line['words']) == len(line['text'].split())
             and all(_is_number(a) and _is_number(b) for a, b in line['words']))

@@ -82,7 +82,7 @@ class Chars(NamedTuple):
     owners: 'np.ndarray'   # (n,) which of `objects` draws it
     objects: list[int]     # addresses of text objects, valid while the page is open; 0 for what PDFium made up
     turns: 'np.ndarray'    # (objects,) quarter turns clockwise of the direction of reading
-    slanted: 'np.ndarray'  # (objects,) is it more than 7 degrees off?
+    leans: 'np.ndarray'    # (objects,) radians clockwise by which it is off that
     unknown: 'np.ndarray'  # (n,) without a known letter
 
 class TooManyChars(ValueError):
@@ -101,12 +101,12 @@ def _is_unknown(codes):
     return private | (codes < 32) & ~np.isin(codes, (2, 9, 10, 13))
 
 def _read_directions(angles: Iterable[float], matrix: Matrix):
-    "(quarter turns clockwise, slanted?) of the angles that PDFium gives, clockwise too"
+    "(quarter turns clockwise, radians beyond them) of the angles that PDFium gives, clockwise too"
     import numpy as np
     page = math.atan2(matrix[3], matrix[0])
     quarters = (page + np.nan_to_num(np.array([*angles], float))) / (math.pi / 2)
     whole = np.rint(quarters)
-    return whole.astype(int) % 4, np.abs(quarters - whole) > 7 / 90
+    return whole.astype(int) % 4, (quarters - whole) * math.pi / 2
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #0029b163
 class RawChars(TypedDict):
@@ -155,9 +155,9 @@ def chars_of(
     import numpy as np
     codes, owners, objects = np.array(said['codes'], np.int64), np.asarray(said['owners']), np.asarray(said['objects'])
     boxes, unknown = np.asarray(said['boxes']).reshape(-1, 4), np.array(said['failed'], bool) | _is_unknown(codes)
-    turns, slanted = _read_directions(said['angles'], said['matrix'])
+    turns, leans = _read_directions(said['angles'], said['matrix'])
     return _compose_accents(Chars(codes, _map_boxes(boxes, said['matrix']), np.searchsorted(objects, owners),
-                           objects.tolist(), turns, slanted, unknown))
+                           objects.tolist(), turns, leans, unknown))
 
 # %% ../../nbs/text/20_pdf_objects.ipynb #ff565991
 _MARKS = '\u0301\u0300\u0308\u0302\u0302\u0303\u0303\u0327\u030c\u030a\u0307\u030b\u0304'   # that combine

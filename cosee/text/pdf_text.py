@@ -4,16 +4,18 @@
 
 # %% ../../nbs/text/21_pdf_text.ipynb #ef442a2b
 from __future__ import annotations
-import unicodedata
+import math, unicodedata
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence
-from ..utils.boxes import enclosing
-from .page_text import TextLine, Turn, clean_print, raised_mark, turned_box, with_boxes
+from ..utils.boxes import Size, enclosing
+from .page_text import (MOST_SKEW, TextLine, Turn, clean_print, enclose_slanted, level_box, raised_mark,
+                                  turned_box, with_boxes)
 from .pdf_objects import Chars
 
 # %% auto #0
-__all__ = ['WORD_GAP', 'CELL_GAP', 'TURNS', 'Words', 'find_words', 'some_words', 'in_order', 'crossed_out', 'print_lines']
+__all__ = ['WORD_GAP', 'CELL_GAP', 'TURNS', 'Words', 'find_words', 'some_words', 'in_order', 'crossed_out', 'common_lean',
+           'print_lines']
 
 # %% ../../nbs/text/21_pdf_text.ipynb #f2b258f6
 if TYPE_CHECKING: import numpy as np
@@ -39,6 +41,7 @@ class Words(NamedTuple):
     pieces: 'np.ndarray'  # (n,) number of the piece of a line in which each stands
     owners: 'np.ndarray'  # (n,) which of the page's text objects draws its first letter
     turns: 'np.ndarray'   # (n,) quarter turns clockwise
+    leans: 'np.ndarray'   # (n,) radians clockwise beyond them
     unknown: 'np.ndarray' # (n,) share of letters that are unknown
     spans: 'np.ndarray'   # (n, 2) first and last of its `Chars`
     struck: 'np.ndarray'  # (n,) bool: is it crossed out?
@@ -79,6 +82,7 @@ def _measure_steps(box, codes):
     gap = np.where(rtl[1:] | rtl[:-1], np.maximum(ahead, back), ahead)
     return gap / tall, np.abs(box[1:, 1] + box[1:, 3] - box[:-1, 1] - box[:-1, 3]) / 2 / tall
 
+_ASKEW = math.radians(7)   # what leans more is one line for each object
 _HIGH = '⁰¹²³⁴⁵⁶⁷⁸⁹'
 
 def _is_raised_over(base, mark):
@@ -95,7 +99,7 @@ def _find_ends(chars: Chars, shown):
     "(a word, a line) ends before each visible character but the first"
     import numpy as np
     owner, codes = chars.owners[shown], chars.codes
-    turn, askew = chars.turns[owner], chars.slanted[owner][1:]
+    turn, askew = chars.turns[owner], np.abs(chars.leans[owner][1:]) > _ASKEW
     up = _turn_boxes(chars.boxes[shown], turn)
     gap, step = _measure_steps(up, codes[shown])
     number, digit, raised = (np.isin(codes[shown], [ord(c) for c in some])
@@ -123,8 +127,8 @@ def find_words(
     boxes = np.concatenate([np.minimum.reduceat(box[:, :2], first), np.maximum.reduceat(box[:, 2:], first)], 1)
     unknown = np.add.reduceat(chars.unknown[shown].astype(float), first) / (last - first + 1)
     owners = chars.owners[shown][first]
-    return Words(texts, boxes, np.concatenate([[0], np.cumsum(line)])[first], owners, chars.turns[owners], unknown,
-                 np.stack([shown[first], shown[last]], 1), np.zeros(len(first), bool))
+    return Words(texts, boxes, np.concatenate([[0], np.cumsum(line)])[first], owners, chars.turns[owners],
+                 chars.leans[owners], unknown, np.stack([shown[first], shown[last]], 1), np.zeros(len(first), bool))
 
 def some_words(
     words: Words,       # of a page
@@ -251,14 +255,35 @@ def _write_line(words: Words, read, row: list[int]) -> tuple[str, list[list[int]
         parts[-1].append(i)
     return text, parts
 
+_STRAIGHT, _ALIKE = math.radians(.17), math.radians(.5)   # what leans less does not; leans that are one
+
+def common_lean(
+    words: Optional[Words] # of a page
+) -> float:                # radians clockwise
+    "The angle by which most letters of a page lean; 0 where they lean by several, or not at all."
+    import numpy as np
+    if words is None or not words.texts: return 0.
+    letters, order = np.array([len(text) for text in words.texts]), np.argsort(words.leans)
+    middle = float(words.leans[order][np.searchsorted(np.cumsum(letters[order]), letters.sum() / 2)])
+    alike = letters[np.abs(words.leans - middle) < _ALIKE].sum() > .6 * letters.sum()
+    return middle if alike and _STRAIGHT < abs(middle) < MOST_SKEW else 0.
+
+def _level_words(words: Words, size: Size, angle: float) -> Words:
+    "Words on a page that is turned until they are level"
+    import numpy as np
+    boxes = [level_box(box, size, angle) for box in (words.boxes / [*size, *size]).tolist()]
+    return words._replace(boxes=np.array(boxes) * np.tile(enclose_slanted(size, angle), 2))
+
 def print_lines(
     words: Optional[Words],    # of a page
     size: tuple[float, float], # of the page in points
-    turned: Turn = 0           # by how much the page is turned to be read
-) -> list[TextLine]:          # in order
+    turned: Turn = 0,          # by how much the page is turned to be read
+    angle: float = 0.          # radians clockwise by which words lean
+) -> list[TextLine]:          # in order, where they stand once they are level
     "Words as lines of text; they are as sure as can be."
     if words is None or not words.texts: return []
     import numpy as np
+    if angle: words, size = _level_words(words, size, angle), enclose_slanted(size, angle)
     boxes, lines = np.round(np.clip(words.boxes / [*size, *size], 0, 1), 4).tolist(), list[TextLine]()
     read = _turn_boxes(words.boxes, words.turns)
     for row in _group_lines(words):

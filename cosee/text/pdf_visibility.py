@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional,
 from ..utils.boxes import Box, Size
 from ..utils.text import counted
 from .layout import find_boxes, with_marks
-from .page_text import TextLine, PageText, Turn
+from .page_text import TextLine, PageText, Turn, enclose_slanted, slant_page
 from .pdf_objects import MAX_OBJECTS, SIDE, Chars, RawPictures, Scan, chars_of, scan
-from .pdf_text import TURNS, Words, crossed_out, find_words, in_order, print_lines, some_words
+from .pdf_text import (TURNS, Words, common_lean, crossed_out, find_words, in_order, print_lines,
+                                  some_words)
 
 # %% auto #0
 __all__ = ['LEAST_INK', 'SMALLEST', 'EVEN', 'LEAST_LETTERS', 'ALIKE', 'HIDDEN_ALIKE', 'MOST_NUMBERS', 'LEAST_AREA', 'WHOLE',
@@ -140,7 +141,6 @@ def _even_objects(chars: Chars) -> dict[int, str]:
     np.minimum.at(low, chars.owners[some], (wide / high)[some])
     np.maximum.at(top, chars.owners[some], (wide / high)[some])
     return {chars.objects[i]: f'{EVEN}{top[i]:.2f} ' for i in np.flatnonzero(both & (top - low < 0.01 * top))}
-
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #d0b7f002
 def _has_ink(words: Words, chars: Chars, found: Scan):
@@ -484,6 +484,11 @@ def _boxes(found: Scan, drawn: Callable[[], 'Image']) -> list[tuple[Box, Optiona
     return fields + [(box, ticked) for box, ticked in find_boxes(drawn()) if not is_known(box)]
 
 # %% ../../nbs/text/22_pdf_visibility.ipynb #35b4434e
+def _own_lean(part: PageText, page: PageText) -> list[TextLine]:
+    "The lines of a part of a page, which may lie otherwise than the page"
+    if (part['turned'], part['skew']) == (page['turned'], page['skew']): return part['lines']
+    return [{'turned': part['turned'], 'skew': part['skew'], **line} for line in part['lines']]
+
 ENOUGH_TEXT = 200   # letters with which a page can be found without its pictures
 
 def read_layer(
@@ -504,17 +509,21 @@ def read_layer(
     else: verdict = judge(seen, memory, read)
     text, kept = seen.text, verdict.kept
     words = None if text is None or kept is None else some_words(text.words, kept)
-    turned = _main_turn(words)
-    lines = print_lines(words, seen.size, turned)
-    if not turned: lines = with_marks(lines, _boxes(found, drawn))
+    turned, angle, size = _main_turn(words), common_lean(words), [max(1, round(2 * side)) for side in seen.size]
+    printed = PageText(size=size, skew=0., lines=print_lines(words, seen.size, turned, angle), source='text',
+                       turned=turned)
+    if angle:
+        printed['size'] = [round(side) for side in enclose_slanted((size[0], size[1]), angle)]
+        printed = slant_page(printed, (size[0], size[1]), angle, angle)
+    elif not turned: printed['lines'] = with_marks(printed['lines'], _boxes(found, drawn))
+    lines = printed['lines']
     if verdict.areas and not lines: return {**ocr(drawn(), None), 'why': verdict.why}
     skips = skim and sum(len(l['text']) for l in lines) >= ENOUGH_TEXT
     parts = [] if skips else [ocr(drawn(), area) for area in verdict.areas]
-    more = [l for part in parts for l in _added_lines(lines, part['lines'])]
-    why = '; '.join(filter(None, [verdict.why, *(part.get('unread', '') for part in parts)]))
-    size = [max(1, round(2 * side)) for side in seen.size]
-    printed = PageText(size=size, skew=0., lines=in_order([*lines, *more], turned),
-                       source='both' if more else 'text', turned=turned, why=why)
+    more = [l for part in parts for l in _added_lines(lines, _own_lean(part, printed))]
+    printed['lines'] = [*lines, *more] if angle else in_order([*lines, *more], turned)
+    if more: printed['source'] = 'both'
+    printed['why'] = '; '.join(filter(None, [verdict.why, *(part.get('unread', '') for part in parts)]))
     if skips and verdict.areas: printed['unfinished'] = 'its pictures were not read'
     return printed
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math, re
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple, Optional, TypedDict
+from typing import Any, Mapping, NamedTuple, Optional, TypedDict
 from ..utils.boxes import enclosing
 from .facts import (CellFact, Fact, SentenceFact, below_facts, cell_facts, chart_facts,
                               inline_pairs, is_cell, is_sentence, make_fact, right_facts, span_pairs)
@@ -18,7 +18,7 @@ from .unlabelled import (address_facts, alone_facts, bill_facts, headers_footers
                                    pointer_facts, pointer_lines, title_facts)
 from .question import Batch, STOP, concepts, content_words, parts_of, stem, tokens
 from .facts import sentence_facts
-from .page_text import TURN_BACK, PageText, directions, turned_box
+from .page_text import PageText, Turn, directions, drawn_box, read_box, upright
 from .tables import Table, find_tables, join_tables
 from .values import is_value, to_number, value_kind
 from .encoder import WEIGHTS
@@ -100,10 +100,11 @@ def _find_placed_facts(page: PageText, spans: list[Span], number: int) -> list[F
 
 # %% ../../nbs/text/12_reader.ipynb #70478bcc
 def _number_span(span: Span, number: int, page: PageText) -> Span:
-    "A copy of `span` that knows its page, and how that is turned"
+    "A copy of `span` that knows its page, and how that is turned and slanted"
     out = span.copy()
     out['page'] = number
     if turned := page.get('turned', 0): out['turned'] = turned
+    if page['skew']: out['skew'] = page['skew']
     return out
 
 def _find_page_facts(
@@ -159,6 +160,10 @@ def _find_placed(reader: Reader) -> list[dict]:
     found += [cell for t in reader.tables for row in (t['header'] or [], *t['rows'])
               for cell in row if cell]
     return list({id(thing): thing for thing in found}.values())
+
+def _find_lean(thing: Mapping[str, Any]) -> tuple[Turn, float]:
+    "How a page, or what stands on it, is turned, and how far its lines sink then"
+    return thing.get('turned', 0), thing.get('skew', 0.)
 
 # %% ../../nbs/text/12_reader.ipynb #b2bc941c
 class Candidate(TypedDict):
@@ -330,7 +335,6 @@ def _find_marks(reader: Reader, asked: Asked) -> list[_Mark]:
         out.append(_Mark(mark, both if both.search(reader.text) else _compile_mark('', mark)))
     return out
 
-
 # %% ../../nbs/text/12_reader.ipynb #e4a90b03
 def _name_fact(fact: Fact) -> str:
     "What a value is called: by its label, or by its row where its column has none"
@@ -340,8 +344,9 @@ def _name_fact(fact: Fact) -> str:
 def _describe_place(reader: Reader, fact: Fact) -> str:
     "The row of a value and the labels around it, or its page from the value of the same label before it"
     if is_cell(fact) and fact['headed']: return around(fact)
-    (_, top, _, bottom), lines = fact['bbox'], reader.pages[fact['page'] - 1]['lines']
-    here = [f['bbox'] for f in reader.namesakes(fact) if f['page'] == fact['page']]
+    page = reader.pages[fact['page'] - 1]
+    (_, top, _, bottom), lines = read_box(fact['bbox'], page), upright(page)['lines']
+    here = [read_box(f['bbox'], page) for f in reader.namesakes(fact) if f['page'] == fact['page']]
     above, below = [b[3] for b in here if b[3] <= top], [b[1] for b in here if b[1] >= bottom]
     low, high = max(above, default=-1.0), bottom if below or above else 2.0
     return ' '.join(l['text'] for l in lines if low < (l['bbox'][1] + l['bbox'][3]) / 2 < high)
@@ -361,7 +366,6 @@ def _is_meant(reader: Reader, marks: list[_Mark], fact: Fact) -> Optional[bool]:
     if all(same_answer(f['value'], fact['value']) for f in others): return True
     unsaid = [m for m in missing if not reader.digits.issuperset(re.findall(r'\d+', m.said))]
     return None if unsaid else True
-
 
 # %% ../../nbs/text/12_reader.ipynb #bc685c01
 CALIBRATION: dict[str, float] = dict(bias=-2.96, cover=2.69, label=1.21, lead=4.67, misfit=-1.82, unheard=-0.71)
@@ -425,14 +429,14 @@ class Reader:
             self.facts += facts
             tables += found
             self.contexts.append(context)
-            around[i, part[0].get('turned', 0)] = context
+            around[i, *_find_lean(part[0])] = context
             for block in part[1:]:   # what is printed in another direction
-                facts, found, around[i, block['turned']] = _find_block_facts(block, i)
+                facts, found, around[i, *_find_lean(block)] = _find_block_facts(block, i)
                 self.facts += facts
                 apart += join_tables(found, block['size'][0])
         self.tables = join_tables(tables, max([c['size'][0] for c in self.contexts], default=1)) + apart
         for n, t in enumerate(self.tables): self.facts += cell_facts(t, n)
-        for f in self.facts: _add_surroundings(f, around[f['page'], f.get('turned', 0)])
+        for f in self.facts: _add_surroundings(f, around[f['page'], *_find_lean(f)])
         self.facts += _make_title_facts(self.contexts) + alone_facts([c['spans'] for c in self.contexts])
         self._turn_back()
         self._count_words()
@@ -440,11 +444,12 @@ class Reader:
     def __repr__(self): return f'Reader({len(self.pages)} pages, {len(self.tables)} tables, {len(self.facts)} facts)'
 
     def _turn_back(self):
-        "Boxes of turned pages, as the pages are drawn"
+        "Boxes of pages that are turned or slanted, as the pages are drawn"
         for thing in _find_placed(self):
-            turned = thing.get('turned', 0)
-            for name in ('bbox', 'key_box') if turned else ():
-                if thing.get(name): thing[name] = tuple(turned_box(thing[name], TURN_BACK[turned]))
+            turned, skew = _find_lean(thing)
+            for name in ('bbox', 'key_box') if turned or skew else ():
+                size = self.pages[thing.get('page', 1) - 1]['size']
+                if thing.get(name): thing[name] = tuple(drawn_box(thing[name], size, turned, skew))
 
     def _count_words(self):
         "How many lines hold a word: rare words say more"
