@@ -267,12 +267,13 @@ class Task:
         return ground(evidence, answer, self.images, getattr(self.client, 'words', None), self.snap is True)
 
     def _fall_back(self, found: Answer) -> Answer:
-        "Make the plain call for a method that ended without an answer, unless one was made; say where none is covered"
+        "Make the plain call for a method that ended without an answer, unless it was made; say if it is not covered"
         if self.asked_plainly or 'guess' in found['trace']: return found
         before = len(self.calls)
         try:
             self.fit([(DIRECT, DIRECT_TOKENS)])
-            reply = self.ask(DIRECT, agent='fallback', least=DIRECT_TOKENS, max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)[0]
+            settings = dict(PLAIN_GEN, max_new_tokens=DIRECT_TOKENS)
+            reply = self.ask(DIRECT, agent='fallback', least=DIRECT_TOKENS, **settings)[0]
         except NoReply: return found
         except BudgetExceeded as e:
             return found if self.ledger.total.calls else {**found, 'stopped': f'{NOT_ASKED}: {e}'}
@@ -280,8 +281,8 @@ class Task:
         trace = {**found['trace'], 'ledger': said['trace']['ledger'], 'fallback': bool(said['answer'])}
         if 'events' not in trace: trace['calls'] = self.calls
         else:   # of a team, which is built again from its trace
-            trace['guess'] = Guess(agent='fallback', shown=pages_shown(calls), board=False, calls=cast(Any, calls), error='',
-                                   answer=said['answer'], page=said['page'], confidence=said['confidence'])
+            trace['guess'] = Guess(agent='fallback', shown=pages_shown(calls), board=False, error='',
+                                   calls=cast(Any, calls), answer=said['answer'], page=said['page'], confidence=said['confidence'])
             trace.update({k: said[k] for k in ('answer', 'page', 'evidence')})
         told = {k: said[k] for k in ('answer', 'page', 'confidence', 'evidence', 'usage')}
         shown = list(dict.fromkeys([*found.get('shown', []), *pages_shown(calls)]))

@@ -576,7 +576,7 @@ def _shorten(agent: Agent, gen: Gen, cost: _Cost, reply: int) -> _Planned:
     return _Planned(short, merged(gen, dict(max_new_tokens=reply)), True)
 
 def _tell_last(agent: Agent) -> Agent:
-    "Tell an agent that may propose an answer that this turn is its last, in a copy of it; not one with words of its own"
+    "Tell an agent that may propose an answer of its last turn, in a copy of it; not one that words its own requests"
     is_told = getattr(type(agent), 'request', None) is Agent.request and 'HYPOTHESIZE' in agent.actions
     if not is_told or agent.qwen_client is None: return agent
     last = copy.copy(agent)
@@ -649,7 +649,7 @@ class _Run:
         return sum(cost.total(cost.least) for cost in costs)
 
     def _fit_turns(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> list[_Planned]:
-        "Plan turns that the budget covers, with shorter replies and fewer calls where it asks for them; [] if it cannot"
+        "Plan turns that the budget covers, with shorter replies and fewer calls where need be; [] if it covers none"
         for calls in range(max(getattr(a, 'calls_per_turn', 1) for a in agents), 0, -1):
             crew = [a.with_calls(calls) if getattr(a, 'calls_per_turn', 1) > calls else a for a in agents]
             costs = [self._bound_cost(a, g, images) for a, g in zip(crew, gens, strict=True)]

@@ -194,7 +194,7 @@ def check_roles(roles: Roles) -> Roles:
     return roles
 
 # %% ../nbs/core/03_policies.ipynb #b0d91017
-_NOTE = '\n- (#1, scanner, step 1) Table "Revenue by region": row Total, column 2023'   # as a turn adds one to the Board
+_NOTE = '\n- (#1, scanner, step 1) Table "Revenue by region": row Total, column 2023'   # as a turn adds one
 
 LEAST_SHARE = .5   # of a page's text or area: a team that reads less of it is worth less than one call that reads all
 
@@ -221,7 +221,8 @@ def within_budget(
     for some in (agents, answering, answering[-1:]):
         prompts: list[tuple[Prompt, int]] = [(instruction_of(a).longer(_NOTE * i), _least_reply(task, a))
                                              for i, a in enumerate(some)]
-        if parallel or len({*some} & {*answering}) < 2: prompts.append((DIRECT, DIRECT_TOKENS))   # kept until one proposes
+        if parallel or len({*some} & {*answering}) < 2:   # the answer is kept back until one proposes
+            prompts.append((DIRECT, DIRECT_TOKENS))
         if not some or not task.fit(prompts, LEAST_SHARE): continue
         for agent in some: agent.qwen_client = task.client   # it may have been given less page text
         return some

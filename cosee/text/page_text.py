@@ -285,7 +285,7 @@ def upright(
     "The page as it stands when it is read, its lines level; `turned` and `skew` stay what they were."
     turned = page.get('turned', 0)   # which pages that somebody kept in a file may lack
     if turned: page = _turn_page(page, turned, turned in (90, 180))
-    return _level_page(page) if page['skew'] else page
+    return _level_page(page) if page.get('skew') else page
 
 def as_drawn(
     page: PageText # a page of text as it is read
