@@ -282,7 +282,8 @@ class Task:
         if 'events' not in trace: trace['calls'] = self.calls
         else:   # of a team, which is built again from its trace
             trace['guess'] = Guess(agent='fallback', shown=pages_shown(calls), board=False, error='',
-                                   calls=cast(Any, calls), answer=said['answer'], page=said['page'], confidence=said['confidence'])
+                                   calls=cast(Any, calls), answer=said['answer'], page=said['page'],
+                                   confidence=said['confidence'])
             trace.update({k: said[k] for k in ('answer', 'page', 'evidence')})
         told = {k: said[k] for k in ('answer', 'page', 'confidence', 'evidence', 'usage')}
         shown = list(dict.fromkeys([*found.get('shown', []), *pages_shown(calls)]))

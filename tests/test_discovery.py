@@ -53,6 +53,20 @@ def test_a_server_is_found_and_told(monkeypatch, capsys):
     assert "no model is at hand" in told and "cosee models" in told
 
 
+@pytest.mark.parametrize("argv, says", [
+    (["ask", "missing.pdf", "-q", "x"], "missing.pdf: no such file"), (["ask", INVOICE, "-q", " "], "--question"),
+    (["ask", INVOICE, "-q", "x", "--pages", "9"], "pages 9"),
+    (["ask", INVOICE, "-q", "x", "--agents", "nobody"], "nobody"),
+    (["extract", "missing.pdf", "--schema", "invoice"], "missing.pdf does not exist"),
+    (["extract", INVOICE, "--schema", "nothing"], "--schema: nothing"), (["serve", "missing"], "missing: "),
+    (["serve", "--price", "m=1/2"], "'m' is not offered")])
+def test_what_is_wrong_is_said_without_a_word_on_models(argv, says, monkeypatch, capsys):
+    serving(monkeypatch)
+    assert main(argv) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("cosee: ") and says in line
+
+
 def test_a_text_model_is_given_the_text_of_the_pages(monkeypatch, capsys):
     lists = ollama(**{"qwen3:8b": EYES["qwen3:8b"]})
     with FakeServer(answer=lambda body: json.dumps({"answer": "39,452.74", "line": 1}), lists=lists) as server:

@@ -459,8 +459,9 @@ def asked(path, capsys, reply, *more):
 
 @pytest.mark.parametrize("method", ["escalate", "require_evidence", "min_confidence", "rules_first",
                                     "rules_first_self_check"])
-@pytest.mark.parametrize("reply", ["Answer: 2,189.60 EUR", "2189.60", "Answer: 2,189.60 EUR<|im_end|>"])
-def test_an_answer_without_a_page_is_found_on_the_pages_that_were_shown(method, reply, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("reply", ["Answer: 2,189.60 EUR", "2189.60", "Answer: 2,189.60 EUR<|im_end|>",
+                                   "Answer: 2,189.60 EUR\nPage: 3", "Page: 99\nAnswer: 2,189.60 EUR"])
+def test_an_answer_with_no_page_or_a_wrong_one_is_found_on_those_shown(method, reply, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COSEE_API_KEY", "x")
     code, result, requests = asked(order(tmp_path / "order.pdf"), capsys, reply, "--method", method)
     assert code == 0 and "2189.60" in result["answer"].replace(",", "") and result["page"] == 2
@@ -470,8 +471,9 @@ def test_an_answer_without_a_page_is_found_on_the_pages_that_were_shown(method, 
 def test_an_answer_that_no_page_shows_is_not_given(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COSEE_API_KEY", "x")
     path = order(tmp_path / "order.pdf")
-    code, result, _ = asked(path, capsys, "Answer: 3,512.40 EUR", "--method", "require_evidence")
-    assert code == 3 and result["answer"] is None
+    for made_up in ("Answer: 3,512.40 EUR", "Answer: 3,512.40 EUR\nPage: 3"):
+        code, result, _ = asked(path, capsys, made_up, "--method", "require_evidence")
+        assert code == 3 and result["answer"] is None and "printed on no page" in result["reason"]
     for none in ("Not found", '{"answer": null}', "The document does not contain this information."):
         code, result, _ = asked(path, capsys, none, "--method", "require_evidence")
         assert code == 3 and result["answer"] is None

@@ -566,6 +566,33 @@ def test_the_openai_client_streams_an_answer_with_exact_usage_and_evidence(house
         with pytest.raises(openai.BadRequestError): client.chat.completions.create(model="cosee", messages=bad)
 
 
+def in_lines(text): return "\r\n".join(text[i:i + 76] for i in range(0, len(text), 76))
+
+
+@pytest.mark.parametrize("form", [in_lines, str.strip, lambda t: t.rstrip("="), lambda t: f" {t}\n",
+                                  lambda t: in_lines(t.translate({43: "-", 47: "_"}).rstrip("="))])
+@pytest.mark.parametrize("head", ["data:application/pdf;base64,", ""])
+def test_base64_is_read_in_every_form_that_tools_write(house, form, head):
+    data = (samples_dir() / "invoice.pdf").read_bytes() + b"%" + b"\xfb\xef\xff" * 9
+    data += b"\n" * ((1 - len(data)) % 3)   # so that there is padding
+    text = base64.b64encode(data).decode()
+    assert text.endswith("=") and {"+", "/"} <= set(text)
+    client = openai.OpenAI(base_url=f"{house[1]}v1", api_key=ALICE, max_retries=0)
+    messages = [dict(role="user", content=[dict(type="file", file=dict(filename="i.pdf", file_data=head + form(text))),
+                                           dict(type="text", text=QUESTION)])]
+    found = client.chat.completions.create(model="cosee", messages=messages)
+    assert found.choices[0].message.content == "36,871.72 USD"
+
+
+@pytest.mark.parametrize("text", ["***", "A", "QUJD=QUJD", "QUJ\0D", "QUJDé"])
+def test_what_is_no_base64_is_refused_by_its_place(house, text):
+    client = openai.OpenAI(base_url=f"{house[1]}v1", api_key=ALICE, max_retries=0)
+    bad = [dict(role="user", content=[dict(type="image_url", image_url=dict(url=f"data:image/png;base64,{text}")),
+                                      dict(type="text", text="?")])]
+    with pytest.raises(openai.BadRequestError, match=r"messages.0.content.0.image_url: the content is no base64"):
+        client.chat.completions.create(model="cosee", messages=bad)
+
+
 def test_a_failed_episode_is_an_error_of_the_stream(tmp_path):
     def broken(): raise ValueError("the model is gone")
     with (EpisodeService(tmp_path / "kept", Clients({"ocr": OcrClient, "broken": broken})) as service,

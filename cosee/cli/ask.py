@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Callable, ClassVar, Literal, Optional, TYPE_CHECKING
 from pydantic import Field
 from .answers import Result, files_of, is_answered, note_unread, page_names_of, print_answer, result_of
-from .clients import (ClientOptions, check_client, make_client, open_transcriber, page_sources, read_roles,
-                               settle_client, tell_duties, visual_settings)
+from .clients import (ClientOptions, check_client, explain_client, make_client, open_transcriber,
+                               page_sources, read_roles, settle_client, tell_duties, visual_settings)
 from .options import (Count, FileOptions, Interruptible, Many, Options, Share, Switch, TerminalPage,
                                argument, option, print_json, say, show_in_browser)
 from .help import ANSWERED, BAD_INPUT, CODES_HELP, FAILED, NOTHING, Stop
@@ -142,6 +142,7 @@ def _open_document(args: AnswerOptions) -> tuple[Pages, VLMClient]:
     from cosee.pages import load_pages
     try:
         pages = load_pages(args.files, dpi=_choose_dpi(args), pages=args.pages, password=args.password)
+        explain_client(args)
         say(args, f"{counted(len(pages), 'page')} from {', '.join(one_line(f, 60) for f in files_of(pages))}")
         for file, why in pages.left_out: say(args, one_line(f'not read: {file}: {why}', 300))
         _tell_numbers(args, pages)

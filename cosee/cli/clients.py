@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['ClientName', 'ClientNames', 'TextSource', 'ModelChoice', 'ModelOptions', 'CareOptions', 'TranscriberOptions',
            'PageOptions', 'VisualOptions', 'CarefulOptions', 'ClientOptions', 'transcriber_settings', 'visual_settings',
-           'check_client', 'settle_client', 'client_or_none', 'client_and_server', 'find_server', 'backends_config',
-           'open_transcriber', 'PageSources', 'page_sources', 'check_weights', 'open_client', 'make_client',
-           'read_roles', 'tell_duties']
+           'check_client', 'settle_client', 'explain_client', 'client_or_none', 'client_and_server', 'find_server',
+           'backends_config', 'open_transcriber', 'PageSources', 'page_sources', 'check_weights', 'open_client',
+           'make_client', 'read_roles', 'tell_duties']
 
 # %% ../../nbs/cli/04_clients.ipynb #c20ad046
 def _name_client(text: str) -> str:
@@ -73,6 +73,7 @@ class ModelOptions(ModelChoice, CommonOptions):
         None, 'let a local model that can think aloud do so before each reply, in at most N tokens', 'N')
     found: dict[str, Any] = Field({})   # models of this machine, by id
     no_model: bool = False         # was none found?
+    client_note: str = ''          # who is asked, and why
 
     @model_validator(mode='after')
     def _check_bits(self):
@@ -175,7 +176,7 @@ def check_client(
 def settle_client(
     args: ModelOptions
 ) -> str: # its name
-    "Settle who is asked where no client is named, and say why; raises `Stop` for one that nobody knows."
+    "Settle who is asked where no client is named, see `explain_client`; raises `Stop` for one that nobody knows."
     from cosee.utils.config import ConfigError
     args.found = {}
     try:
@@ -188,15 +189,22 @@ def settle_client(
     return name
 
 def _find_client(args: ModelOptions) -> str:
-    "The best client at hand; remembers what was found as `found`, and that no model was as `no_model`"
+    "The best client at hand; remembers what was found, why it is that one, and that no model was as `no_model`"
     from cosee.models.discovery import NO_MODEL, choose_model
     choice = choose_model(backends_config(args.config))
     args.found = {f.id: f for f in (choice.found, *choice.others) if f}
     args.no_model = choice.client == NO_MODEL and not os.environ.get('COSEE_CLIENT')
-    if choice.found: say(args, f'asking {choice.why}; {_CHOOSE}')
+    if choice.found: args.client_note = f'asking {choice.why}; {_CHOOSE}'
     else: check_client(args, choice.client, choice.why)
-    if not choice.found and (args.no_model or choice.client != NO_MODEL): say(args, choice.why)
+    if not choice.found and (args.no_model or choice.client != NO_MODEL): args.client_note = choice.why
     return choice.client
+
+def explain_client(
+    args: ModelOptions
+):
+    "Say once who is asked, and why, where nobody was named: behind the errors that the other options may have."
+    if args.client_note: say(args, args.client_note)
+    args.client_note = ''
 
 _CHOOSE = '--client NAME asks another (see cosee models), --client none asks no model'
 

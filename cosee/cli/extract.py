@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Optional, TYPE_CHECKING
 from pydantic import AfterValidator
-from .clients import ClientOptions, make_client, page_sources, settle_client
+from .clients import ClientOptions, explain_client, make_client, page_sources, settle_client
 from .options import Count, Interruptible, Switch, argument, option, say, text_table
 from .help import ANSWERED, BAD_INPUT, CODES_HELP, FAILED, Stop
 from ..utils.text import counted, left_text, one_line
@@ -91,6 +91,7 @@ def _prepare_extractor(args: ExtractOptions) -> Extractor:
     settle_client(args)
     try: form = read_schema(args.schema_file)
     except (ValueError, OSError) as e: raise Stop(f'--schema: {e}', BAD_INPUT) from e
+    explain_client(args)
     try: client = make_client(args)
     except (ValueError, OSError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
     return Extractor(form, client, args.by, not args.no_check, args.dpi, args.max_tokens, *page_sources(args),
@@ -183,7 +184,7 @@ def _extract_all(args: ExtractOptions, stack: ExitStack) -> int:
     "The same; RunError for a folder that cannot be used"
     from cosee.extraction.folder import find_work, known_lines, tidy_lines, write_line
     is_folder = args.out is not None and not _is_file(args.out)
-    extractor, (paths, left_out) = _prepare_extractor(args), _list_files(args, absolute=is_folder)
+    (paths, left_out), extractor = _list_files(args, absolute=is_folder), _prepare_extractor(args)
     for file, why in left_out.items(): say(args, one_line(f'not read: {file}: {why}', 300))
     out = _open_folder(args, args.out, extractor, stack) if args.out and is_folder else args.out
     if out and not is_folder: _open_lines(out, stack)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Iterator, Optional
 from urllib.parse import urlencode
 from pydantic import BeforeValidator
-from .clients import (ClientNames, ClientOptions, backends_config, check_client, make_client, open_client,
-                               page_sources, settle_client)
+from .clients import (ClientNames, ClientOptions, backends_config, check_client, explain_client, make_client,
+                               open_client, page_sources, settle_client)
 from .options import Amount, Count, Many, Options, Switch, argument, listen, option, say, show_in_browser
 from .help import ANSWERED, BAD_INPUT, Stop
 from ..utils.config import need
@@ -134,6 +134,7 @@ def _make_service(
     try: paths = AllowedPaths(args.roots)
     except RequestError as e: raise Stop(str(e), BAD_INPUT) from e
     clients, pages = make_clients(args, look_around=command == 'app'), page_sources(args)
+    explain_client(args)
     return EpisodeService(_store_folder(args, command), clients, paths, limits, args.at_once,
                           args.shared, *pages)
 

@@ -67,13 +67,14 @@ class Part(NamedTuple):
 _DATA = re.compile(r'data:[\w./+-]{0,100}(?:;[\w=.+-]{1,60}){0,4};base64,')
 
 def _decode_base64(text: Any, where: str) -> bytes:
-    "Decode a data: URL, or base64 alone."
+    "Decode a data: URL, or base64 alone: of either alphabet, in lines or not, with its padding or without."
     if not isinstance(text, str) or not text: raise RequestError(f'{where}: there is no content')
     if re.match(r'(?i)(?:https?|ftp|file):', text):
         raise RequestError(f'{where}: addresses are not fetched; send the content as a data: URL')
     head = _DATA.match(text[:400])
     if text[:5] == 'data:' and not head: raise RequestError(f'{where}: write data:image/png;base64, and the content')
-    try: return base64.b64decode(text[head.end() if head else 0:], validate=True)
+    said = re.sub(r'\s+', '', text[head.end() if head else 0:]).translate({ord('-'): '+', ord('_'): '/'})
+    try: return base64.b64decode(said + '=' * (-len(said) % 4), validate=True)
     except (binascii.Error, ValueError): raise RequestError(f'{where}: the content is no base64') from None
 
 def _read_part(part: dict[str, Any], where: str) -> Optional[Part]:
