@@ -185,8 +185,8 @@ class Task:
         "Ask the client, and book what it costs; raises `BudgetExceeded` where not one call is covered."
         gen, replies = merged(gen, self.gen), []
         new = gen.get('max_new_tokens', 64)
-        if least is not None and (over := self.price(prompt, new) - self.ledger.left) > 0:
-            new = int(max(min(new, least), new - over))
+        if least is not None and not self.affordable(prompt, new):
+            new = int(max(min(new, least), new - (self.price(prompt, new) - self.ledger.left)))
             gen = {**gen, 'max_new_tokens': new}
         while len(replies) < n and (k := int(min(n - len(replies), self.affordable(prompt, new)))):
             seeds = [(self.seed + len(replies) + i + 1000 * (step - 1)) % 2 ** 31 for i in range(k)]

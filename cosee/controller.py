@@ -714,11 +714,13 @@ class _Run:
         "Ask for the best guess from pages and Board, or from the pages alone; None where nobody can be asked"
         guesser, ledger = self._find_guesser(), self.ledger
         if guesser is None or not _takes_fallback(self.c): return None
-        def price(images: Sequence[Any], board: Board) -> int:
-            return most_tokens(guesser.qwen_client, self._make_guess_request(guesser, images, board), ledger.count)
-        images = self.view.look(self.board, lambda images: price(images, Board()) <= ledger.left)
-        board = self.board if price(images, self.board) <= ledger.left else Board()
-        if price(images, board) > ledger.left: return None
+        def covered(images: Sequence[Any], board: Board) -> bool:
+            if ledger.max_tokens is None: return True
+            asked = self._make_guess_request(guesser, images, board)
+            return most_tokens(guesser.qwen_client, asked, ledger.count) <= ledger.left
+        images = self.view.look(self.board, lambda images: covered(images, Board()))
+        board = next((b for b in (self.board, Board()) if covered(images, b)), None)
+        if board is None: return None
         guess = Guess(agent=guesser.name, shown=self.view.told()[0], board=bool(len(board)), calls=[], answer='',
                       page=None, confidence=None, error='')
         with record() as calls:

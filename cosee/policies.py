@@ -18,7 +18,7 @@ from .budgets import Answer, DIRECT, Instruction, Prompt, Task, outcome_of, stoc
 from .controller import CoSeeController, Order
 from .focus import listed, make_focus
 from .models.client import as_client, merged
-from .models.usage import BudgetExceeded, Ledger
+from .models.usage import Ledger
 from .models.wrappers import known_client
 from .utils.json_scan import Reading
 from .utils.config import Entry, Registry
@@ -216,10 +216,12 @@ def within_budget(
     parallel: bool = False # do all act before any proposal can stand?
 ) -> list[Agent]:        # some of them; none where not even one is covered, with the answer behind it
     "Choose as many of the agents as the budget carries through a step."
+    if task.ledger.max_tokens is None: return agents
     task.ledger.kept = 0
     answering = [a for a in agents if 'HYPOTHESIZE' in a.actions]
+    least = {a.name: _least_reply(task, a) for a in agents}
     for some in (agents, answering, answering[-1:]):
-        prompts: list[tuple[Prompt, int]] = [(instruction_of(a).longer(_NOTE * i), _least_reply(task, a))
+        prompts: list[tuple[Prompt, int]] = [(instruction_of(a).longer(_NOTE * i), least[a.name])
                                              for i, a in enumerate(some)]
         if parallel or len({*some} & {*answering}) < 2:   # the answer is kept back until one proposes
             prompts.append((DIRECT, DIRECT_TOKENS))
@@ -292,11 +294,11 @@ class Team(Policy):
         task: Task,   # the question, its pages chosen
         **kwargs: Any # more for the controller
     ) -> Answer:
-        "Let as many agents answer as the budget carries through a step; raises `BudgetExceeded` if it carries none."
+        "Let as many agents answer as the budget carries through a step; without an answer if it carries none."
         agents = self.build_agents(task.client)
         some = within_budget(task, agents, self.acts_in_parallel())
-        if not some: raise BudgetExceeded('it covers the turn of no agent, with an answer behind it')
-        out = self.run_episode(task, some, **kwargs)
+        if some: out = self.run_episode(task, some, **kwargs)
+        else: out = task.outcome('', stopped='budget: it covers the turn of no agent, with an answer behind it')
         if left_out := [a.name for a in agents if a not in some]:
             out['trace']['left_out'] = [*left_out, *out['trace'].get('left_out', [])]
         return out

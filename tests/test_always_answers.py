@@ -131,6 +131,13 @@ def test_a_turn_gets_what_is_left_and_then_the_question_is_asked_alone():
     assert events[0]["valid"] and episode["answer"] == "12" and episode["stopped"].startswith("budget")
 
 
+def test_a_team_of_which_nobody_could_act_says_who_was_left_out():
+    sample, client = questions()[0], ScriptedClient(["Answer: 12"])
+    plain = Task(list(sample["images"]), sample["question"], client).price(DIRECT, DIRECT_TOKENS)
+    out = make_method(dict(type="cosee", agents=["cross_checker"])).run(sample, client, Ledger(plain + 20))
+    assert (out["answer"], out["trace"]["fallback"], out["trace"]["left_out"]) == ("12", True, ["cross_checker"])
+
+
 def test_fewer_agents_act_where_not_all_are_covered():
     client = Counted("words", LOOKS)
     crew, page = team(client), questions()[0]["images"]

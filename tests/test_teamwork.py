@@ -65,6 +65,20 @@ def run(tmp_path):
     return Run(folder)
 
 
+def alone(method, sample, agents, **more):
+    trace = dict(kind="calls", calls=[dict(agent=a, text="Answer: 12 May") for a in agents], fallback=True, **more)
+    return record(method, sample, "12 May", len(agents), trace=trace)
+
+
+def test_the_plain_call_behind_a_method_is_no_second_agent(tmp_path):
+    with RunLog(tmp_path) as log:
+        log.write(alone("direct", "q0", ["solo", "fallback"]))                       # a sample, and the plain call
+        log.write(alone("team", "q0", ["fallback"], left_out=["scanner", "reader"])) # nobody of the team had a turn
+    write_about(tmp_path, ABOUT)
+    (t,) = teamwork(read_answers([Run(tmp_path)]), 50)
+    assert (t.group.method, t.episodes, t.second, t.fallbacks) == ("team", 1, 0, 1)
+
+
 def test_counters_from_hand_made_traces(run):
     (t,) = teamwork(read_answers([run]), 50)
     assert (t.group.method, t.episodes, t.second, t.fallbacks) == ("team", 8, 7, 1)

@@ -200,7 +200,7 @@ def cost_by_agent(
     return {agent: add_costs(costs) for agent, costs in by.items()}
 
 # %% ../../nbs/runs/05_answers.ipynb #e720d421
-_NO_AGENTS = USER, 'cascade', 'gate', 'check'   # names in traces behind which nobody of a team stands
+_NO_AGENTS = USER, 'cascade', 'gate', 'check', 'fallback'   # names in traces behind which nobody of a team stands
 
 def _list_agents(record: Record) -> tuple[str, ...]:
     "The agents that had a turn, in order of appearance; none without a trace"
@@ -213,13 +213,12 @@ def _is_of_team(record: Record) -> bool:
     "Did a method set out as a team on this question?"
     trace = record.get('trace') or {}
     kept = 'cascade' in trace and not _take_fields(trace['cascade']).get('escalated')
-    return trace.get('events') is not None and not kept or len(_list_agents(record)) > 1
+    led = trace.get('events') is not None or bool(trace.get('left_out'))   # the latter where nobody had a turn
+    return led and not kept or len(_list_agents(record)) > 1
 
 def _fell_back(record: Record) -> bool:
     "Did one call answer in the place of a team?"
-    trace = record.get('trace') or {}
-    turns = [e for e in trace.get('events') or [] if isinstance(e, dict)]
-    return any(said.get('fallback') is True for said in (record, trace, _read_account(record), *turns))
+    return (record.get('trace') or {}).get('fallback') is True
 
 # %% ../../nbs/runs/05_answers.ipynb #7ae9e5ab
 Source = Literal['printed', 'not printed', 'not looked up']

@@ -367,7 +367,9 @@ def _measure_angle(
     return best, width >= _NARROWEST and abs(best) < MOST_SKEW
 
 # %% ../../nbs/text/01_ocr.ipynb #0c000015
-_STRAIGHT, _TURNED, _DOUBTFUL = (math.radians(d) for d in (.17, 2, .5))   # below it a page is; from it, it is turned
+# Below the first a page lies straight, from the second its picture is turned; from the third a slope that is not
+# known well leaves lines apart.
+_STRAIGHT, _TURNED, _DOUBTFUL = (math.radians(d) for d in (.17, 2, .5))
 
 def _level_picture(
     image: 'Image', # a page
