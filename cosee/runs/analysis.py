@@ -209,7 +209,8 @@ def describe_power(
     found = power_range(rows)
     if found is None: return ''
     least, half, most = (f'{100 * v:.1f}' for v in found)
-    return f'; 80 of 100 times they would have shown {least} to {most} points, {half} in the median'
+    seen = f'{least} to {most} points, {half} in the median' if least != most else f'{half} points'
+    return f'; 80 of 100 times they would have shown {seen}'
 
 def summarize_comparisons(
     rows: list[Comparison]

@@ -126,11 +126,12 @@ def describe_lone_agents(
     rows: list[Teamwork]
 ) -> list[str]: # a sentence for each team that was none on some questions
     "Say where a team was one agent only."
-    out = list[str]()
+    out, several = list[str](), len({t.group.model for t in rows}) > 1
     for t in rows:
-        name, alone = f'{t.group.method} at {t.group.budget}', t.episodes - t.second
+        whose, alone = f'{t.group.model}: ' * several, t.episodes - t.second
         where = '' if alone == t.episodes else f' in {alone:,} of {t.episodes:,} episodes'
-        if alone: out.append(f'{name} was one agent only{where}: no second one had a turn.')
+        if alone: out.append(f'{whose}{t.group.method} at {t.group.budget} was one agent only{where}: no second one had '
+                             'a turn.')
     return out
 
 # %% ../../nbs/runs/06_teamwork.ipynb #71bca7fa
