@@ -14,7 +14,7 @@ from ..utils.text import counted, letters_of
 
 # %% auto #0
 __all__ = ['TEAMWORK', 'TEAMWORK_TERMS', 'is_reinforced', 'is_collapsed', 'Teamwork', 'teamwork', 'tabulate_teamwork',
-           'describe_lone_agents', 'is_team', 'TeamVerdict', 'judge_teams']
+           'describe_lone_agents', 'is_team', 'TeamVerdict', 'judge_teams', 'describe_room']
 
 # %% ../../nbs/runs/06_teamwork.ipynb #1a273a76
 def is_reinforced(
@@ -172,12 +172,11 @@ class TeamVerdict(NamedTuple):
                 f'better, {len(self.worse)} clearly worse, {self.unclear} not clear{alike}'
                 f'{describe_power(self.comparisons)}.')
 
-def _leave_room(answers: list[Answer]) -> list[Answer]:
-    "Answers to questions of classes on which one call leaves room"
-    shares = {(model, kind): sum(a.right for a in own) / len(own)
-              for model, single in answers_of_one_call(answers).items()
-              for kind, own in group_by(single.values(), lambda a: a.kind).items()}
-    return [a for a in answers if leaves_room(shares.get((a.model, a.kind)))]
+def _find_room(answers: list[Answer]) -> dict[tuple[str, str], bool]:
+    "Whether one call leaves room, by model and class"
+    return {(model, kind): leaves_room(sum(a.right for a in own) / len(own))
+            for model, single in answers_of_one_call(answers).items()
+            for kind, own in group_by(single.values(), lambda a: a.kind).items()}
 
 def judge_teams(
     answers: Iterable[Answer],
@@ -185,9 +184,29 @@ def judge_teams(
 ) -> list[TeamVerdict]:       # one for each model that was asked with a team
     "Count what the comparisons of teams come to, where there is room for a difference."
     rows = list(answers)
-    kept, teams = _leave_room(rows), [group for group, own in group_answers(rows).items() if is_team(own)]
+    room, teams = _find_room(rows), [group for group, own in group_answers(rows).items() if is_team(own)]
+    kept = [a for a in rows if room.get((a.model, a.kind), True)]
     found = [c for c in paired_comparison(kept, n_resamples=n_resamples) if c.group in teams and c.has_room]
     def count(model: str, some: list[Answer]) -> int: return len({a.sample for a in some if a.model == model})
     return [TeamVerdict(model, count(model, kept), count(model, rows) - count(model, kept),
                         [c for c in found if c.group.model == model])
             for model in dict.fromkeys(group.model for group in teams)]
+
+# %% ../../nbs/runs/06_teamwork.ipynb #7d5f21f2
+def describe_room(
+    answers: Iterable[Answer]
+) -> list[str]: # some sentences for each model
+    "Say what one call is right on, by class, and which questions leave room."
+    rows, out = list(answers), list[str]()
+    room = _find_room(rows)
+    def share(own: list[Answer]) -> str: return f'{sum(a.right for a in own):,} of {len(own):,}'
+    for model, single in answers_of_one_call(rows).items():
+        by_kind = group_by(single.values(), lambda a: a.kind)
+        left = [kind for kind in by_kind if room[model, kind]]
+        said = [f"{model}: one call is right on {', '.join(f'{share(own)} ({kind})' for kind, own in by_kind.items())}."]
+        there, none = ([a for kind in left for a in by_kind[kind] if a.answerable is has] for has in (True, False))
+        if left: said.append(f"Room is in {', '.join(left)}: right on {share(there)} questions that have an answer"
+                             f"{f', and on {share(none)} that have none' if none else ''}.")
+        if not any(a.right for a in there): said.append('No question that has an answer leaves room.')
+        out.append(' '.join(said))
+    return out
