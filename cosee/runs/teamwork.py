@@ -100,8 +100,8 @@ def tabulate_teamwork(
     columns = {**_WHO, 'episodes': '{:,}', 'right': '{:.1%}', **shares, **counts}
     def row(t: Teamwork) -> list[Any]:
         right = [None] * 3 if t.accuracy is None else [t.accuracy.mean, t.accuracy.low, t.accuracy.high]
-        return [*t.group, t.episodes, t.right / t.episodes, t.second / t.episodes, t.fallbacks / t.episodes, *right, t.one_call, t.wrong,
-                t.repeated, t.reinforced, t.unknown, t.known_right, t.collapsed, t.parts]
+        return [*t.group, t.episodes, *(n / t.episodes for n in (t.right, t.second, t.fallbacks)), *right, t.one_call,
+                t.wrong, t.repeated, t.reinforced, t.unknown, t.known_right, t.collapsed, t.parts]
     return drop_zero_columns(make_table(TEAMWORK, columns, map(row, rows)), 'not looked up')
 
 TEAMWORK_TERMS = {
@@ -130,8 +130,8 @@ def describe_lone_agents(
     for t in rows:
         whose, alone = f'{t.group.model}: ' * several, t.episodes - t.second
         where = '' if alone == t.episodes else f' in {alone:,} of {t.episodes:,} episodes'
-        if alone: out.append(f'{whose}{t.group.method} at {t.group.budget} was one agent only{where}: no second one had '
-                             'a turn.')
+        if alone: out.append(f'{whose}{t.group.method} at {t.group.budget} was one agent only{where}: no second one '
+                             'had a turn.')
     return out
 
 # %% ../../nbs/runs/06_teamwork.ipynb #71bca7fa
@@ -168,8 +168,8 @@ class TeamVerdict(NamedTuple):
         asked = f'{self.model}: of {self.questions + self.no_room:,} questions {self.questions:,} leave room'
         if not self.comparisons: return f'{asked}, and no team was compared on any.'
         alike = f' ({self.alike} of them with the very same questions right)' if self.alike else ''
-        return (f'{asked}. Of {counted(len(self.comparisons), "comparison")} of a team there, {len(self.better)} clearly '
-                f'better, {len(self.worse)} clearly worse, {self.unclear} not clear{alike}'
+        return (f'{asked}. Of {counted(len(self.comparisons), "comparison")} of a team there, {len(self.better)} '
+                f'clearly better, {len(self.worse)} clearly worse, {self.unclear} not clear{alike}'
                 f'{describe_power(self.comparisons)}.')
 
 def _find_room(answers: list[Answer]) -> dict[tuple[str, str], bool]:
@@ -203,10 +203,12 @@ def describe_room(
     for model, single in answers_of_one_call(rows).items():
         by_kind = group_by(single.values(), lambda a: a.kind)
         left = [kind for kind in by_kind if room[model, kind]]
-        said = [f"{model}: one call is right on {', '.join(f'{share(own)} ({kind})' for kind, own in by_kind.items())}."]
+        every = ', '.join(f'{share(own)} ({kind})' for kind, own in by_kind.items())
+        said = [f'{model}: one call is right on {every}.']
         there, none = ([a for kind in left for a in by_kind[kind] if a.answerable is has] for has in (True, False))
-        if left: said.append(f"Room is in {', '.join(left)}: right on {share(there)} questions that have an answer"
-                             f"{f', and on {share(none)} that have none' if none else ''}.")
+        others = f', and on {share(none)} that have none' if none else ''
+        if left: said.append(f"Room is in {', '.join(left)}: right on {share(there)} questions that have an "
+                             f'answer{others}.')
         if not any(a.right for a in there): said.append('No question that has an answer leaves room.')
         out.append(' '.join(said))
     return out
