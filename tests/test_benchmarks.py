@@ -39,6 +39,8 @@ SMALLEST = {
     'visual_index': '--json --pages 3 --repeat 1 --lengths 729',
     'page_index': '--help',   # its documents are not ours to keep here
     'calibrate_reader': '--help',   # a minute of OCR at its smallest
+    'always_answers': '--methods cosee_base --calls 1',
+    'silence': '',
 }
 
 
