@@ -379,6 +379,7 @@ class Cascade(Team):
         task.look(self.focus, self.k).fit([(DIRECT, DIRECT_TOKENS)])
         out = self.run_episode(task, self.build_agents(task.client))
         cascade = out.get('did', {}).get('cascade', {})
+        task.asked_plainly = bool(cascade.get('calls'))   # that was the plain call: it is not made again
         unstated = not cascade.get('stated') and (cascade.get('kept') or not cascade.get('escalated'))
         return {**out, 'confidence': None} if unstated else out   # nobody said how sure it is
 
