@@ -31,6 +31,7 @@ LOOKS = dict(action="INSPECT", view=dict(page=1), content="Table of the items, w
 FINDS = dict(action="HYPOTHESIZE", view=dict(page=1), content="Row Total.", answer="12", supporting_cells=[],
              confidence=.97)
 TALKS = "Let me see. " * 40   # no action, and longer than any reply may be
+CALLS = dict(tool="ocr", args=dict(page=1))   # a tool each time, and what it finds makes the next call dearer
 
 
 @cache
@@ -95,7 +96,7 @@ def main():
         for named in NAMED:
             method, found = make_method(named), defaultdict(list)
             for kind in ("tiny", "words"):
-                for action in (LOOKS, FINDS, TALKS):
+                for action in (LOOKS, FINDS, TALKS, CALLS):
                     for sample in questions():
                         counted = describe(*answer(method, sample, Counted(kind, action), calls))
                         for name, value in counted.items(): found[name].append(value)

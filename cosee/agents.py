@@ -9,10 +9,10 @@ from __future__ import annotations
 __all__ = ['PageImage', 'Model', 'DEFAULT_GEN', 'LAST_TURN', 'TOO_SHORT', 'SCANNER_ACTIONS', 'READER_ACTIONS', 'CHECKER_ACTIONS',
            'SCANNER_DUTY_PROMPT', 'SCANNER_ROLE_PROMPT', 'DETAIL_READER_DUTY_PROMPT', 'DETAIL_READER_ROLE_PROMPT',
            'CROSS_CHECKER_DUTY_PROMPT', 'CROSS_CHECKER_ROLE_PROMPT', 'Role', 'ROLES', 'ANSWER_RULES', 'DIRECT_PROMPT',
-           'DIRECT_TOKENS', 'PLAIN_GEN', 'read_plain_answer', 'Generates', 'board_view', 'Agent', 'ScannerAgent',
-           'DetailReaderAgent', 'CrossCheckerAgent', 'DummyAgent', 'team', 'words_of', 'reading_of', 'Action',
-           'ActionError', 'ActionKind', 'ACTIONS', 'KINDS', 'Parsed', 'Place', 'Space', 'NO_OBJECT', 'NO_ACTION',
-           'CUT_OFF', 'action_schema', 'brief_role', 'describe_actions', 'fit_action', 'invalid_action',
+           'DIRECT_TOKENS', 'PLAIN_GEN', 'read_plain_answer', 'Generates', 'board_view', 'Allowance', 'Agent',
+           'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent', 'DummyAgent', 'team', 'words_of', 'reading_of',
+           'Action', 'ActionError', 'ActionKind', 'ACTIONS', 'KINDS', 'Parsed', 'Place', 'Space', 'NO_OBJECT',
+           'NO_ACTION', 'CUT_OFF', 'action_schema', 'brief_role', 'describe_actions', 'fit_action', 'invalid_action',
            'normalize_action', 'parse_action', 'parse_reply', 'read_view', 'role_text']
 
 # %% ../nbs/02_agents.ipynb #ac720002
@@ -25,7 +25,9 @@ from .actions import (ACTIONS, CUT_OFF, NO_ACTION, NO_OBJECT, Action, ActionErro
                            normalize_action, parse_action, parse_reply, read_view, role_text)
 from .board import USER, Board, BoardView
 from .focus import num_pages
-from .models.client import GEN_DEFAULTS, Reply, Request, VLMClient, ask, merged, page_request, usable
+from .models.client import (GEN_DEFAULTS, Reply, Request, VLMClient, ask, merged, most_tokens, page_request,
+                                 usable)
+from .models.usage import CountedTokens, Usage, count_tokens
 from .utils.json_scan import Reading, bare_value, find_answer, read_answer, spoken
 from .utils.text import NOT_ANSWERABLE, one_line
 _all_ = ['Action', 'ActionError', 'ActionKind', 'ACTIONS', 'KINDS', 'Parsed', 'Place', 'Space', 'NO_OBJECT',
@@ -77,6 +79,29 @@ def board_view(
     if getattr(type(board), 'to_text', None) is Board.to_text: return board.view(**limits)
     return BoardView(board.to_text(**limits), tuple(board.list_cells()))
 
+class Allowance:
+    "What the calls of one turn may still cost."
+    def __init__(self,
+        client: Model,         # that is asked
+        tokens: float,         # as the budget counts them
+        count: CountedTokens = 'total' # see `count_tokens`
+    ):
+        self.client, self.left = client, tokens
+        self.count: CountedTokens = count
+
+    def covers(self,
+        request: Request,
+        times: int = 1 # so many calls like it
+    ) -> bool:
+        "Is a call covered?"
+        return times * most_tokens(self.client, request, self.count) <= self.left
+
+    def spend(self,
+        usage: Usage # of a call
+    ):
+        "Take off what a call has cost."
+        self.left -= count_tokens(usage, self.count)
+
 class Agent:
     "A name, a role prompt and a client; subclasses differ in prompt, actions and settings."
     actions: Sequence[str] = ACTIONS
@@ -87,6 +112,7 @@ class Agent:
     closing: str = ''                      # told behind the role, such as `LAST_TURN`
     max_content: Optional[int] = None      # most letters of a note, where a budget leaves room for few
     calls_per_turn: int = 1                # most calls of its model in one turn
+    allowance: Optional[Allowance] = None  # what a turn of several calls may cost; None: as much as it takes
 
     def __init__(self,
         name: str,                                    # unique in its team

@@ -8,8 +8,8 @@ import copy, inspect, logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
-from .agents import (Action, ActionError, Agent, DIRECT_PROMPT, DIRECT_TOKENS, LAST_TURN, PLAIN_GEN, PageImage,
-                          board_view, fit_action, invalid_action, normalize_action, read_plain_answer,
+from .agents import (Action, ActionError, Agent, Allowance, DIRECT_PROMPT, DIRECT_TOKENS, LAST_TURN, PLAIN_GEN,
+                          PageImage, board_view, fit_action, invalid_action, normalize_action, read_plain_answer,
                           reading_of, words_of)
 from .board import USER, Board, Cell, Evidence, View, has_page, unit_bbox, whole_document
 from .utils.boxes import Size
@@ -567,13 +567,14 @@ class _Planned(NamedTuple):
     agent: Agent
     gen: Gen
     shortened: bool = False
+    total: int = 0   # most tokens that it may cost
 
 def _shorten(agent: Agent, gen: Gen, cost: _Cost, reply: int) -> _Planned:
     "Plan a turn with a reply of so many tokens, of which the note takes less before the answer does"
-    if reply >= cost.most: return _Planned(agent, gen)
+    if reply >= cost.most: return _Planned(agent, gen, total=cost.total(reply))
     short = copy.copy(agent)
     short.max_content = 12 + reply - cost.least
-    return _Planned(short, merged(gen, dict(max_new_tokens=reply)), True)
+    return _Planned(short, merged(gen, dict(max_new_tokens=reply)), True, cost.total(reply))
 
 def _tell_last(agent: Agent) -> Agent:
     "Tell an agent that may propose an answer of its last turn, in a copy of it; not one that words its own requests"
@@ -677,6 +678,15 @@ class _Run:
         self.ledger.require(sum(cost.total(cost.most) for cost in costs))
         return []
 
+    def _allow(self, planned: Sequence[_Planned]):
+        "Say to agents of several calls what the turn may cost, since what a tool finds makes the next call dearer"
+        for plan in planned:
+            client = getattr(plan.agent, 'qwen_client', None)
+            if client is None or getattr(plan.agent, 'calls_per_turn', 1) < 2: continue
+            tokens = self.ledger.left if len(planned) == 1 else plan.total
+            no_budget = self.ledger.max_tokens is None
+            plan.agent.allowance = None if no_budget else Allowance(client, tokens, self.ledger.count)
+
     def _cover(self, agents: Sequence[Agent], gens: Sequence[Gen]) -> Optional[Callable[[list[Any]], bool]]:
         "Say of pages whether the budget covers the next turns with them; None without a budget"
         if self.ledger.max_tokens is None: return None
@@ -768,6 +778,7 @@ class _Run:
             images = self.view.look(self.board, self._cover(agents, gens))
             planned = self._afford(agents, gens, images)
             agents, gens = [p.agent for p in planned], [p.gen for p in planned]
+            self._allow(planned)
             shown, why = self.view.told()
             for a in agents: self.tell('start', dict(step=step, agent=a.name, shown=shown, why=why))
             turns = _take_turns(agents, images, self.question, self.board, gens, step)

@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
-from always_answers import BUDGETS, FINDS, LOOKS, NAMED, TALKS, Counted, answer, questions
+from always_answers import BUDGETS, CALLS, FINDS, LOOKS, NAMED, TALKS, Counted, answer, questions
 from cosee.agents import DIRECT_TOKENS, LAST_TURN, team
 from cosee.board import Board
 from cosee.budgets import DIRECT, NOT_ASKED, Task
@@ -25,8 +25,8 @@ from cosee.utils.text import NOT_ANSWERABLE
 def test_no_method_is_silent_where_a_plain_call_was_affordable(method, kind, whole):
     method = make_method(method)
     for sample in questions()[:None if whole else 1]:
-        for action in (LOOKS, FINDS, TALKS):
-            for calls in BUDGETS if whole else (1, 3):
+        for action in (LOOKS, FINDS, TALKS, CALLS):
+            for calls in (*BUDGETS, 12) if whole else (1, 3, 12):
                 out, ledger = answer(method, sample, Counted(kind, action), calls)
                 where = method.name, sample["question"], str(action)[:30], calls, out["stopped"]
                 assert out["answer"], where

@@ -360,10 +360,11 @@ def test_runs_that_cannot_be_reported_are_refused_in_a_line(ran, tmp_path):
         assert code == 2 and words in said and said.count("\n") == 1, said
 
 
-def test_the_page_of_the_verdict_runs_on_any_packs(ran, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["made", "room_small"])   # the latter was asked when teams always answer
+def test_the_page_of_the_verdict_runs_on_any_packs(ran, tmp_path, monkeypatch, name):
     from execnb.nbio import read_nb
     from execnb.shell import CaptureShell
-    (tmp_path / "made.pack").write_bytes(ran[1].path.read_bytes())
+    (tmp_path / f"{name}.pack").write_bytes(ran[1].path.read_bytes())
     monkeypatch.setenv("COSEE_VERDICT", str(tmp_path))
     monkeypatch.setenv("COSEE_VERDICT_DRAWS", "200")
     monkeypatch.chdir(ROOT / "nbs/explain")
@@ -376,3 +377,5 @@ def test_the_page_of_the_verdict_runs_on_any_packs(ran, tmp_path, monkeypatch):
     said = "\n".join(shown)
     assert "18 answers to 6 questions" in said and "<svg" in said and re.search(r"\bteam +3x", said)
     assert "No record says anything" in said   # there is no dev third here
+    asked = "That run is not there yet" not in said
+    assert asked == ("6 questions" in said and "leave room" in said) == (name == "room_small")

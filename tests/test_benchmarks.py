@@ -39,11 +39,13 @@ SMALLEST = {
     'visual_index': '--json --pages 3 --repeat 1 --lengths 729',
     'page_index': '--help',   # its documents are not ours to keep here
     'calibrate_reader': '--help',   # a minute of OCR at its smallest
+    'team_cost': f'--before {ROOT} --questions 2 --rounds 1 --methods team@3 --out {os.devnull}',
 }
+OTHERS = 'processor', 'silence', 'always_answers'   # no benchmark, and two that have tests of their own
 
 
 def test_each_has_a_size():
-    assert {*SMALLEST, 'processor'} == {p.stem for p in (ROOT / 'benchmarks').glob('*.py')}
+    assert {*SMALLEST, *OTHERS} == {p.stem for p in (ROOT / 'benchmarks').glob('*.py')}
 
 
 @pytest.mark.parametrize('name', SMALLEST)

@@ -17,9 +17,10 @@ from ..utils.text import answer_key, counted, md_line, md_table, one_line
 
 # %% auto #0
 __all__ = ['K', 'NO_ROOM', 'PARTS', 'CONFIDENT', 'Value', 'Group', 'budget_size', 'group_by', 'group_answers', 'AccuracyCost',
-           'accuracy_cost', 'Comparison', 'answers_of_one_call', 'paired_comparison', 'summarize_comparisons',
-           'PartAccuracy', 'accuracy_by_part', 'Flow', 'Herding', 'herding', 'Discrimination', 'Calibration',
-           'calibration', 'AgentUsage', 'usage', 'Table', 'make_table', 'drop_zero_columns', 'Analysis']
+           'accuracy_cost', 'Comparison', 'leaves_room', 'answers_of_one_call', 'paired_comparison', 'power_range',
+           'describe_power', 'summarize_comparisons', 'PartAccuracy', 'accuracy_by_part', 'Flow', 'Herding', 'herding',
+           'Discrimination', 'Calibration', 'calibration', 'AgentUsage', 'usage', 'Table', 'make_table',
+           'drop_zero_columns', 'Analysis']
 
 # %% ../../nbs/runs/06_analysis.ipynb #3ccf46cb
 class Group(NamedTuple):
@@ -121,14 +122,31 @@ class Comparison(NamedTuple):
     @property
     def has_room(self) -> bool:
         "Could a method be ahead, and behind, on these questions? Not where one call is right on nearly all, or none."
-        return self.one_call is None or NO_ROOM < self.one_call < 1 - NO_ROOM
+        return leaves_room(self.one_call)
 
     @property
     def clear(self) -> bool:
         "Does the difference count?"
         return self.has_room and self.found.clear
+    @property
+    def better(self) -> bool: return self.clear and self.found.mean > 0
+    @property
+    def worse(self) -> bool: return self.clear and self.found.mean < 0
+
+    def __str__(self) -> str:
+        p = self.found.p if self.found.adjusted is None else self.found.adjusted
+        where = '' if self.part == 'all' else f' on {self.part}'
+        return (f'{self.group.method} at {self.group.budget} against {self.baseline.method} at {self.baseline.budget}'
+                f'{where}: {100 * self.found.mean:+.1f} points ({100 * self.found.low:+.1f} to '
+                f'{100 * self.found.high:+.1f}), p {"< 0.001" if p < .001 else f"= {p:.3f}"} after Holm\'s correction')
 
 NO_ROOM = .05   # of the questions right by one call, or wrong
+
+def leaves_room(
+    one_call: Optional[float] # share of questions that one plain call answers rightly, 0-1; None: unknown
+) -> bool:
+    "Say whether a method could be ahead on questions, and behind."
+    return one_call is None or NO_ROOM < one_call < 1 - NO_ROOM
 
 def _compare(one: tuple[Group, list[Answer]], other: tuple[Group, list[Answer]], part: str,
              single: Mapping[str, Answer], n_resamples: int) -> Optional[Comparison]:
@@ -177,21 +195,22 @@ def paired_comparison(
     return _correct([c for c in found if c])
 
 # %% ../../nbs/runs/06_analysis.ipynb #d630f007
-def _describe_difference(c: Comparison) -> str:
-    "A difference in words"
-    p = c.found.adjusted if c.found.adjusted is not None else c.found.p
-    where = '' if c.part == 'all' else f' on {c.part}'
-    return (f'{c.group.method} at {c.group.budget} against {c.baseline.method} at {c.baseline.budget}{where}: '
-            f'{100 * c.found.mean:+.1f} points ({100 * c.found.low:+.1f} to {100 * c.found.high:+.1f}), '
-            f'p {"< 0.001" if p < .001 else f"= {p:.3f}"} after Holm\'s correction')
+def power_range(
+    rows: list[Comparison]
+) -> Optional[tuple[float, float, float]]: # least, median and most, 0-1; None where no answers differ
+    "Find the smallest differences that comparisons could have seen."
+    known = sorted(c.power.difference for c in rows if c.power and c.power.difference)
+    return (known[0], known[len(known) // 2], known[-1]) if known else None
 
-def _describe_power(rows: list[Comparison]) -> str:
-    "What comparisons could have seen"
-    known = sorted(100 * c.power.difference for c in rows if c.power and c.power.difference)
-    if not known: return ''
-    half = known[len(known) // 2]
-    return (f'; 80 of 100 times they would have shown {known[0]:.1f} to {known[-1]:.1f} points, {half:.1f} in the '
-            'median')
+def describe_power(
+    rows: list[Comparison]
+) -> str: # the end of a sentence
+    "Say what comparisons could have seen."
+    found = power_range(rows)
+    if found is None: return ''
+    least, half, most = (f'{100 * v:.1f}' for v in found)
+    seen = f'{least} to {most} points, {half} in the median' if least != most else f'{half} points'
+    return f'; 80 of 100 times they would have shown {seen}'
 
 def summarize_comparisons(
     rows: list[Comparison]
@@ -201,12 +220,12 @@ def summarize_comparisons(
     for model in dict.fromkeys(c.group.model for c in rows):
         own = [c for c in rows if c.group.model == model]
         room = [c for c in own if c.has_room]
-        better, worse = ([c for c in room if c.clear and (c.found.mean > 0) is up] for up in (True, False))
+        better, worse = [c for c in room if c.better], [c for c in room if c.worse]
         none = (f' with room ({len(own) - len(room)} more have none: one call is right on nearly all of the '
                 'questions, or on nearly none)' if len(room) < len(own) else '')
         out.append(f'{model}: of {counted(len(room), "comparison")} at equal budget{none} {len(better)} are clearly '
-                   f'better and {len(worse)} clearly worse than the baseline{_describe_power(room)}.')
-        out += map(_describe_difference, [*better, *worse])
+                   f'better and {len(worse)} clearly worse than the baseline{describe_power(room)}.')
+        out += map(str, [*better, *worse])
     return out
 
 # %% ../../nbs/runs/06_analysis.ipynb #8ec4dc34

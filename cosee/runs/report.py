@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, TypedDict, Union
 from ..eval.statistics import Differences, bootstrap, compare_runs
-from .analysis import NO_ROOM, Analysis, Table, Value, drop_zero_columns, make_table
+from .analysis import Analysis, Table, Value, drop_zero_columns, leaves_room, make_table
 from .answers import Answer, choose_metrics, label_methods, model_name, read_answers
 from .figures import ScorePoint, herding_picture, reliability_picture, score_picture, usage_picture
 from .log import RunError
@@ -301,7 +301,7 @@ class Report:
         found = [(m, _mean(a.right for a in rows)) for m, rows in self.shared().items() if rows and rows[0].one_call]
         return [f'No room: {m} is right on {share:.0%} of the questions that all methods have; the tests count for '
                 'nothing.'
-                for m, share in found if share is not None and not NO_ROOM < share < 1 - NO_ROOM]
+                for m, share in found if share is not None and not leaves_room(share)]
 
     def examples(self) -> list[Example]:
         "Choose an episode for each counter of each team."

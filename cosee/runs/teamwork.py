@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 from ..eval.statistics import Estimate, bootstrap
-from .analysis import Group, Table, answers_of_one_call, drop_zero_columns, group_answers, make_table
+from .analysis import (Comparison, Group, Table, answers_of_one_call, describe_power, drop_zero_columns,
+                                 group_answers, group_by, leaves_room, make_table, paired_comparison, power_range)
 from .answers import Answer
-from ..utils.text import letters_of
+from ..utils.text import counted, letters_of
 
 # %% auto #0
 __all__ = ['TEAMWORK', 'TEAMWORK_TERMS', 'is_reinforced', 'is_collapsed', 'Teamwork', 'teamwork', 'tabulate_teamwork',
-           'describe_lone_agents']
+           'describe_lone_agents', 'is_team', 'TeamVerdict', 'judge_teams', 'describe_room']
 
 # %% ../../nbs/runs/06_teamwork.ipynb #1a273a76
 def is_reinforced(
@@ -42,6 +43,7 @@ class Teamwork(NamedTuple):
     "How a method worked that set out as a team."
     group: Group
     episodes: int               # questions, whatever came of them
+    right: int                  # of them, whoever answered
     second: int                 # episodes in which a second agent had a turn
     fallbacks: int              # episodes in which one call answered in the place of the team
     accuracy: Optional[Estimate] # of the episodes with a second agent; None where there are none
@@ -65,7 +67,8 @@ def _work_together(group: Group, answers: list[Answer], single: Mapping[str, Ans
     notes = any(a.turns.all for a in rows)   # a conversation has none
     accuracy = bootstrap([a.right for a in rows], [a.document for a in rows], n_resamples=n) if rows else None
     return Teamwork(
-        group, len(answers), len(rows), sum(a.fallback for a in answers), accuracy, wrong=len(wrong),
+        group, len(answers), sum(a.right for a in answers), len(rows), sum(a.fallback for a in answers), accuracy,
+        wrong=len(wrong),
         one_call=sum(b.right for _, b in pairs) / len(pairs) if pairs else None,
         repeated=len(repeats) if notes else None, reinforced=len(reinforced) if notes else None,
         unknown=repeats.count('not looked up') if notes else None,
@@ -94,14 +97,16 @@ def tabulate_teamwork(
                            '{:.1%}')
     counts = dict.fromkeys(('wrong', 'said before', 'noise reinforcement', 'not looked up', 'right by one call',
                             'policy collapse', 'by a part'), '{:,}')
-    columns = {**_WHO, 'episodes': '{:,}', **shares, **counts}
+    columns = {**_WHO, 'episodes': '{:,}', 'right': '{:.1%}', **shares, **counts}
     def row(t: Teamwork) -> list[Any]:
         right = [None] * 3 if t.accuracy is None else [t.accuracy.mean, t.accuracy.low, t.accuracy.high]
-        return [*t.group, t.episodes, t.second / t.episodes, t.fallbacks / t.episodes, *right, t.one_call, t.wrong,
-                t.repeated, t.reinforced, t.unknown, t.known_right, t.collapsed, t.parts]
+        return [*t.group, t.episodes, *(n / t.episodes for n in (t.right, t.second, t.fallbacks)), *right, t.one_call,
+                t.wrong, t.repeated, t.reinforced, t.unknown, t.known_right, t.collapsed, t.parts]
     return drop_zero_columns(make_table(TEAMWORK, columns, map(row, rows)), 'not looked up')
 
 TEAMWORK_TERMS = {
+    'right':
+        'the share of all episodes that end right, whoever answered',
     'a second agent, fallback':
         'the share of episodes in which a second agent had a turn, and of those in which one call answered because no '
         'proposal of the team stood; all that follows is about the episodes with a second agent',
@@ -121,9 +126,89 @@ def describe_lone_agents(
     rows: list[Teamwork]
 ) -> list[str]: # a sentence for each team that was none on some questions
     "Say where a team was one agent only."
-    out = list[str]()
+    out, several = list[str](), len({t.group.model for t in rows}) > 1
     for t in rows:
-        name, alone = f'{t.group.method} at {t.group.budget}', t.episodes - t.second
+        whose, alone = f'{t.group.model}: ' * several, t.episodes - t.second
         where = '' if alone == t.episodes else f' in {alone:,} of {t.episodes:,} episodes'
-        if alone: out.append(f'{name} was one agent only{where}: no second one had a turn.')
+        if alone: out.append(f'{whose}{t.group.method} at {t.group.budget} was one agent only{where}: no second one '
+                             'had a turn.')
+    return out
+
+# %% ../../nbs/runs/06_teamwork.ipynb #71bca7fa
+def is_team(
+    answers: list[Answer] # of one method at one budget
+) -> bool:
+    "Was a method a team: several agents with one Board, of whom a second one worked on half of the questions?"
+    second = sum(len(a.agents) > 1 for a in answers)
+    return any(a.turns.all for a in answers) and 2 * second >= len(answers)
+
+class TeamVerdict(NamedTuple):
+    "What the teams of a model came to against one call and votes at the same budget."
+    model: str
+    questions: int  # that leave room
+    no_room: int    # questions that leave none
+    comparisons: list[Comparison] # of teams, on the questions that leave room
+
+    @property
+    def better(self) -> list[Comparison]: return [c for c in self.comparisons if c.better]
+    @property
+    def worse(self) -> list[Comparison]: return [c for c in self.comparisons if c.worse]
+    @property
+    def unclear(self) -> int: return len(self.comparisons) - len(self.better) - len(self.worse)
+    @property
+    def alike(self) -> int:
+        "Comparisons in which both sides are right on the very same questions"
+        return sum(c.power is not None and not c.power.difference for c in self.comparisons)
+    @property
+    def power(self) -> Optional[tuple[float, float, float]]:
+        "The smallest difference that they could have seen: least, median and most; None where no answers differ"
+        return power_range(self.comparisons)
+
+    def __str__(self) -> str:
+        asked = f'{self.model}: of {self.questions + self.no_room:,} questions {self.questions:,} leave room'
+        if not self.comparisons: return f'{asked}, and no team was compared on any.'
+        alike = f' ({self.alike} of them with the very same questions right)' if self.alike else ''
+        return (f'{asked}. Of {counted(len(self.comparisons), "comparison")} of a team there, {len(self.better)} '
+                f'clearly better, {len(self.worse)} clearly worse, {self.unclear} not clear{alike}'
+                f'{describe_power(self.comparisons)}.')
+
+def _find_room(answers: list[Answer]) -> dict[tuple[str, str], bool]:
+    "Whether one call leaves room, by model and class"
+    return {(model, kind): leaves_room(sum(a.right for a in own) / len(own))
+            for model, single in answers_of_one_call(answers).items()
+            for kind, own in group_by(single.values(), lambda a: a.kind).items()}
+
+def judge_teams(
+    answers: Iterable[Answer],
+    n_resamples: int = 10_000 # draws and flips
+) -> list[TeamVerdict]:       # one for each model that was asked with a team
+    "Count what the comparisons of teams come to, where there is room for a difference."
+    rows = list(answers)
+    room, teams = _find_room(rows), [group for group, own in group_answers(rows).items() if is_team(own)]
+    kept = [a for a in rows if room.get((a.model, a.kind), True)]
+    found = [c for c in paired_comparison(kept, n_resamples=n_resamples) if c.group in teams and c.has_room]
+    def count(model: str, some: list[Answer]) -> int: return len({a.sample for a in some if a.model == model})
+    return [TeamVerdict(model, count(model, kept), count(model, rows) - count(model, kept),
+                        [c for c in found if c.group.model == model])
+            for model in dict.fromkeys(group.model for group in teams)]
+
+# %% ../../nbs/runs/06_teamwork.ipynb #7d5f21f2
+def describe_room(
+    answers: Iterable[Answer]
+) -> list[str]: # some sentences for each model
+    "Say what one call is right on, by class, and which questions leave room."
+    rows, out = list(answers), list[str]()
+    room = _find_room(rows)
+    def share(own: list[Answer]) -> str: return f'{sum(a.right for a in own):,} of {len(own):,}'
+    for model, single in answers_of_one_call(rows).items():
+        by_kind = group_by(single.values(), lambda a: a.kind)
+        left = [kind for kind in by_kind if room[model, kind]]
+        every = ', '.join(f'{share(own)} ({kind})' for kind, own in by_kind.items())
+        said = [f'{model}: one call is right on {every}.']
+        there, none = ([a for kind in left for a in by_kind[kind] if a.answerable is has] for has in (True, False))
+        others = f', and on {share(none)} that have none' if none else ''
+        if left: said.append(f"Room is in {', '.join(left)}: right on {share(there)} questions that have an "
+                             f'answer{others}.')
+        if not any(a.right for a in there): said.append('No question that has an answer leaves room.')
+        out.append(' '.join(said))
     return out

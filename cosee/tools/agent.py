@@ -17,7 +17,7 @@ from ..budgets import Task
 from ..controller import CoSeeController
 from ..utils.boxes import Box, rounded, thousandths, widened
 from ..focus import num_pages
-from ..models.client import PageInput, Reply, Turn, ask, usable
+from ..models.client import PageInput, Reply, Request, Turn, ask, usable
 from ..pages import ShownPages, document_of, same_pages
 from ..policies import Team, Whole
 from ..utils.text import abstains
@@ -175,17 +175,24 @@ class ToolAgent(Agent):
         box, request = self.toolbox(self.sight(images, board)), self.request(images, question, board, gen_kwargs)
         turns, outs = list[Turn](), list[Outcome]()
         while True:
-            asked = self.offer and len(outs) < self.max_calls
-            schema = request.schema
+            if turns and not self._covers(request.but(turns=tuple(turns))): turns.pop()   # what it cannot be told
+            now, more = request.but(turns=tuple(turns)), len(outs) < self.max_calls
+            more = more and self._covers(now, 2)   # a call of a tool, and the action behind it
+            asked, schema = self.offer and more, request.schema
             if asked and schema: schema = turn_schema(schema, box.tools.values())
-            reply = usable(ask(self.qwen_client, request.but(schema=schema, turns=tuple(turns))))
+            reply = usable(ask(self.qwen_client, now.but(schema=schema)))
+            if self.allowance: self.allowance.spend(reply.usage)
             call = parse_tool_call(reply.text) if asked else None
             if not call:
                 action = self.read(reply)
-                call = self._choose_zoom(action, outs, num_pages(images)) if len(outs) < self.max_calls else None
+                call = self._choose_zoom(action, outs, num_pages(images)) if more else None
                 if not call: return self._ground_view(action, outs, num_pages(images))
             outs.append(box.run(ToolCall(*call, raw_response=reply.text, attempt_index=len(outs) + 1)))
             turns.append(_write_result(outs[-1], _number_picture(images, outs)))
+
+    def _covers(self, request: Request, times: int = 1) -> bool:
+        "Is a call covered by what this turn may cost?"
+        return self.allowance is None or self.allowance.covers(request, times)
 
     def _is_unsure(self, action: Action) -> bool:
         unsure = abstains(action.get('answer')) or action.get('confidence', 0.) < self.sure
