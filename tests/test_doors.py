@@ -80,7 +80,7 @@ def test_a_model_that_sees_says_the_same_at_every_door(run, tmp_path, folder, qu
     assert fields(python) == fields(shell) == fields(served)
     assert python["confidence"] == served["confidence"] == shell["confidence"]
     told = next(total for name, total in TOTALS.items() if name in question)
-    assert fields(python)[0] == (None if method == "team" else told)   # the model writes no actions
+    assert fields(python)[0] == told
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
