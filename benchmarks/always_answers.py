@@ -1,12 +1,13 @@
 """What becomes of every method on a budget of one to nine plain calls: no silence, no budget overdrawn.
 
-    python benchmarks/always_answers.py            a table, written to results/always_answers.json
+    python benchmarks/always_answers.py --out benchmarks/results/always_answers.json
 
 Each method answers packaged questions with a client that replies from a script, counts by a real tokenizer and cuts
 what is longer than it may be. The script has three moods: agents who propose, agents who only look, and a model that
 talks. Shares are those of episodes: a second agent had a turn, a reply had less room than its settings
 ask for, an agent was left out, the question alone was asked in the end.
 """
+import argparse
 import json
 from collections import defaultdict
 from functools import cache
@@ -24,7 +25,6 @@ from cosee.policies import METHODS, make_method
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 from tqdm import tqdm
 
-FILE = Path(__file__).parent / "results" / "always_answers.json"
 NAMED = [*(name for name in METHODS if name != "screen"), dict(name="parallel", type="cosee", order="parallel")]
 BUDGETS = 1, 1.5, 2, 3, 9   # plain calls
 LOOKS = dict(action="INSPECT", view=dict(page=1), content="Table of the items, with a row for each of them.", tags=[])
@@ -91,10 +91,15 @@ def describe(out, ledger):
 
 
 def main():
-    rows = []
-    for calls in tqdm(BUDGETS, "budgets"):
-        for named in NAMED:
-            method, found = make_method(named), defaultdict(list)
+    methods = {method.name: method for method in map(make_method, NAMED)}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=float, nargs="+", default=BUDGETS, help="budgets, in plain calls")
+    parser.add_argument("--methods", nargs="+", choices=methods, default=list(methods), help="as they are called")
+    parser.add_argument("--out", type=Path, help="write the rows to this file")
+    args, rows = parser.parse_args(), []
+    for calls in tqdm(args.calls, "budgets"):
+        for method in (methods[name] for name in args.methods):
+            found = defaultdict(list)
             for kind in ("tiny", "words"):
                 for action in (LOOKS, FINDS, TALKS, CALLS):
                     for sample in questions():
@@ -102,7 +107,7 @@ def main():
                         for name, value in counted.items(): found[name].append(value)
             means = {name: round(sum(values) / len(values), 3) for name, values in found.items()}
             rows.append(dict(method=method.name, calls=calls, episodes=len(found["silent"]), **means))
-    FILE.write_text(json.dumps(rows, indent=1) + "\n")
+    if args.out: args.out.write_text(json.dumps(rows, indent=1) + "\n")
     print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
     for row in rows: print("| " + " | ".join(map(str, row.values())) + " |")
 

@@ -1,10 +1,11 @@
 """What the published runs say since silence and failure are no answers: only what changes, a line for each figure.
 
-    python benchmarks/silence.py                  # writes benchmarks/results/silence.json
+    python benchmarks/silence.py --out benchmarks/results/silence.json
 
 Before, an empty answer was read as the word that there is none. So it counted as right where a question has no
 answer, and as withheld where it has one; a method that failed was right there, too, by every metric but the first.
 """
+import argparse
 import json
 from collections import Counter
 from pathlib import Path
@@ -60,8 +61,12 @@ def list_changes() -> list[dict[str, Any]]:
     return lines
 
 
-if __name__ == "__main__":
-    lines = list_changes()
-    text = ",\n".join(f" {json.dumps(line)}" for line in lines)
-    (RESULTS / "silence.json").write_text(f"[\n{text}\n]\n")
-    for line in lines: print(json.dumps(line))
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="write the lines to this file")
+    args, lines = parser.parse_args(), [json.dumps(line) for line in list_changes()]
+    if args.out: args.out.write_text("[\n" + ",\n".join(f" {line}" for line in lines) + "\n]\n")
+    print(*lines, sep="\n")
+
+
+if __name__ == "__main__": main()

@@ -399,6 +399,7 @@ class Cascade(Team):
         out = self.run_episode(task, self.build_agents(task.client))
         if task.earlier: return out   # the team alone goes on
         cascade = out.get('did', {}).get('cascade', {})
+        task.asked_plainly = bool(cascade.get('calls'))   # that was the plain call: it is not made again
         unstated = not cascade.get('stated') and (cascade.get('kept') or not cascade.get('escalated'))
         if unstated: out['confidence'] = None   # nobody said how sure it is
         return out

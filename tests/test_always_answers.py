@@ -11,6 +11,7 @@ from always_answers import BUDGETS, CALLS, FINDS, LOOKS, NAMED, TALKS, Counted, 
 from cosee.agents import DIRECT_TOKENS, LAST_TURN, team
 from cosee.board import Board
 from cosee.budgets import DIRECT, NOT_ASKED, Task
+from cosee.cascade import Cascade
 from cosee.controller import CoSeeController, add_note, replay
 from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient
@@ -48,6 +49,16 @@ def test_who_was_not_asked_says_so(method):
     client, sample = Counted("words", FINDS), questions()[0]
     out = make_method(method).run(sample, client, Ledger(40), seed=3)
     assert out["answer"] == "" and out["stopped"].startswith(NOT_ASKED) and not client.calls
+
+
+CHECKED = [name for name, entry in METHODS.items() if entry.kind is Cascade and "otherwise" not in entry.settings]
+
+
+@pytest.mark.parametrize("method", ["direct", *CHECKED])
+def test_a_plain_call_that_said_nothing_is_not_made_again(method):
+    client = ScriptedClient([""], cycle=True)
+    out = make_method(method).run(questions()[0], client, seed=3)
+    assert out["answer"] == "" and len(client.calls) == 1 == out["usage"]["calls"]
 
 
 def test_a_policy_of_ones_own_keeps_its_answer_back_in_one_line():

@@ -51,10 +51,11 @@ HOSTILE = [before + text[:2000] + after for text in EVIL
 
 
 def evil_replies():
-    "Every hostile text as a note, then some as answers"
+    "Every hostile text as a note, then some as answers; and each as the answer of whoever is asked for a guess"
     view = {"page": 1, "bbox": [.1, .1, .9, .2]}
     notes = [{"action": "INSPECT", "content": text, "tags": [text[:60]], "view": view} for text in HOSTILE]
-    return notes + [{"action": "HYPOTHESIZE", "answer": HOSTILE[2], "content": HOSTILE[0], "confidence": .3}] * 100
+    answers = [{"action": "HYPOTHESIZE", "answer": HOSTILE[2], "content": HOSTILE[0], "confidence": .3}] * 100
+    return {"JSON": notes + answers, "": [f"Page: 1\nAnswer: {text}" for text in HOSTILE]}
 
 
 class Place:
@@ -490,7 +491,9 @@ def test_two_hundred_hostile_texts_do_nothing(browser, place):
     ids, settings = [], dict(client="evil", agents=["scanner"] * 8, max_steps=12)
     for document, question in zip(files, (HOSTILE[1], HOSTILE[9], HOSTILE[17]), strict=False):
         ids.append(ask_and_wait(service, ME, document.id, question, settings))
-    assert sum(len(service.record(ME, job.id)["board"]["cells"]) for job in ids) >= 200
+    records = [service.record(ME, job.id) for job in ids]
+    assert sum(len(r["board"]["cells"]) for r in records) >= 200
+    assert any(r["trace"].get("fallback") and "<" in r["answer"] for r in records)   # a guess is shown, too
     enter(browser, place)
     assert count(browser, "#documents button") >= 20
     for job in ids:

@@ -40,8 +40,10 @@ SMALLEST = {
     'page_index': '--help',   # its documents are not ours to keep here
     'calibrate_reader': '--help',   # a minute of OCR at its smallest
     'team_cost': f'--before {ROOT} --questions 2 --rounds 1 --methods team@3 --out {os.devnull}',
+    'always_answers': '--methods cosee_base --calls 1',
+    'silence': '',
 }
-OTHERS = 'processor', 'silence', 'always_answers'   # no benchmark, and two that have tests of their own
+OTHERS = 'processor',   # no benchmark
 
 
 def test_each_has_a_size():

@@ -12,7 +12,8 @@ pytest.importorskip("torch")
 
 
 from PIL import Image
-from cosee.agents import DetailReaderAgent, ScannerAgent
+from cosee.agents import DIRECT_TOKENS, DetailReaderAgent, ScannerAgent
+from cosee.budgets import DIRECT, Task
 from cosee.utils.config import ConfigError
 from cosee.controller import CoSeeController
 from cosee.models.wrappers import CachedClient
@@ -132,15 +133,29 @@ def test_budgets_and_traces_know_of_drafts(folder, tmp_path):
     client = TransformersClient(path, think_tokens=25)
     agents, greedy = [ScannerAgent(client), DetailReaderAgent(client)], dict(temperature=0., max_new_tokens=100)
     gen = {agent.name: greedy for agent in agents}
-    def run(most): return CoSeeController(agents, max_steps=1).run(shown, "What is the total?", gen, Ledger(most))
+    def run(most, guess=True):
+        return CoSeeController(agents, max_steps=1, guess=guess).run(shown, "What is the total?", gen, Ledger(most))
     done = run(None)
     calls = [c for e in done["trace"]["events"] for c in e["calls"]]
     assert len(calls) == 2 and all(c["thoughts"] for c in calls)
     request = agents[0].request(shown, "What is the total?", done["board"].__class__(), greedy)
     first = client.estimate(request).prompt_tokens + 125
     assert calls[0]["usage"]["total_tokens"] <= first
-    assert not [e for e in run(first - 1)["trace"]["events"] if e["calls"]]
-    assert len(run(first)["trace"]["events"]) == 1
+    task = Task(shown, "What is the total?", client)
+    plain = task.price(DIRECT, DIRECT_TOKENS)   # a guess thinks, too
+    assert plain == client.estimate(task.request(DIRECT)).prompt_tokens + DIRECT_TOKENS + 25
+    least = first - 100 + client.least_tokens(request)   # a turn with the shortest reply that says something
+    assert least < first
+    for kept, guess in ((0, False), (plain, True)):
+        assert not [e for e in run(least + kept - 1, guess)["trace"]["events"] if e["calls"]]
+        for most in (least, first):
+            one = run(most + kept, guess)
+            event, = one["trace"]["events"]
+            assert event.get("shortened", False) == (most < first) and event["calls"][0]["thoughts"]
+            assert event["calls"][0]["usage"]["total_tokens"] <= most and one["usage"]["total_tokens"] <= most + kept
+    assert run(plain - 1)["usage"]["calls"] == 0
+    alone = run(plain)
+    assert alone["trace"]["guess"]["calls"][0]["thoughts"] and alone["usage"]["total_tokens"] <= plain
     assert thought_tokens(CachedClient(client, tmp_path / "replies.sqlite")) == 25
     client.context = len(client.prompt(asked()[1][0])) + 24 + 10
     with pytest.raises(ContextOverflow): client.chat(asked()[1][0], max_new_tokens=24)

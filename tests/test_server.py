@@ -511,7 +511,8 @@ def command(*args, **env):
                                                                         "no such file or folder"),
     (("serve", "--client", "nobody"), "there is no client 'nobody'"), (("serve", "--tokens", "/no/file"),
                                                                        "cannot be read"),
-    (("mcp",), "required: FOLDER"), (("mcp", "/no/such/folder"), "no such file or folder"),
+    (("mcp",), "missing argument 'FOLDER...'; `cosee mcp --help` says"),
+    (("mcp", "/no/such/folder"), "no such file or folder"),
     (("serve", "--price", "ocr=much"), "openai=2.5/10"),
     (("serve", "--client", "none", "--price", "openai=2.5/10"), "not offered"),
 ])

@@ -50,7 +50,7 @@ def no_thread_left():
     assert set(threading.enumerate()) <= before   # those of earlier tests may have ended meanwhile
 
 
-@pytest.mark.parametrize("budget", [{}, {"max_tokens": 500, "count": "uncached"}, {"max_tokens": 450},
+@pytest.mark.parametrize("budget", [{}, {"max_tokens": 420, "count": "uncached"}, {"max_tokens": 450},
                                     {"max_tokens": 70, "count": "output"}], ids=str)
 def test_records_are_those_of_one_after_the_other(client, tmp_path, budget, no_thread_left):
     passes, runs = [client.passes], []

@@ -25,8 +25,8 @@ def study(folder, *client):
                  "--output-dir", folder, *client)
 
 
-def whole(folder):
-    "The records of a study that answered with every method, within its budget."
+def whole(folder, exact=True):
+    "The records of a study that answered with every method, within its budget; are prices those that are paid?"
     records = list(Run(folder))
     assert [r["method"] for r in records] == NAMES
     assert {r["status"] for r in records} == {"ok"}, [r["error"] for r in records]
@@ -36,7 +36,8 @@ def whole(folder):
         calls, _, count = r["method"].partition("@")[2].partition("_")
         if not calls: continue
         # a direct call's price is what it may cost: the reply's bound comes to what it read
-        if not count: assert r["usage"]["total_tokens"] <= float(calls) * (direct["prompt_tokens"] + 64), r["method"]
+        if exact and not count:
+            assert r["usage"]["total_tokens"] <= float(calls) * (direct["prompt_tokens"] + 64), r["method"]
         ledger = r["trace"]["ledger"]   # one page is shown to all alike, so that all have the same price
         assert ledger["max_tokens"] == int(float(calls) * three / 3) and ledger["count"] == (count or "total")
         free = r["usage"]["cached_tokens"] if count else 0
@@ -50,7 +51,7 @@ def test_the_study_behind_a_server_goes_on_where_it_was(tmp_path, monkeypatch):
         how = "--client", "openai", "--model", "m", "--base-url", server.base_url
         code, said = study(tmp_path / "run", *how)
         assert code == 0, said
-        whole(tmp_path / "run")
+        whole(tmp_path / "run", exact=False)   # the server counts 200 tokens, whatever it is sent
         asked = len(server.requests)
         assert study(tmp_path / "run", *how)[0] == 0 and len(server.requests) == asked
     code, said = cosee("report", tmp_path / "run", "-o", tmp_path / "report.html", "--resamples", 200)
