@@ -3,9 +3,9 @@
     python benchmarks/always_answers.py --out benchmarks/results/always_answers.json
 
 Each method answers packaged questions with a client that replies from a script, counts by a real tokenizer and cuts
-what is longer than it may be. The script has three moods: agents who propose, agents who only look, and a model that
-talks. Shares are those of episodes: a second agent had a turn, a reply had less room than its settings
-ask for, an agent was left out, the question alone was asked in the end.
+what is longer than it may be. The script has four moods: agents who propose, who only look,
+who call a tool each time, and a model that talks. Shares are those of episodes: a second agent had a turn, a reply had
+less room than its settings ask for, an agent was left out, the question alone was asked in the end.
 """
 import argparse
 import json

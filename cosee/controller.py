@@ -682,7 +682,8 @@ class _Run:
         "Say to agents of several calls what the turn may cost, since what a tool finds makes the next call dearer"
         for plan in planned:
             client = getattr(plan.agent, 'qwen_client', None)
-            if client is None or getattr(plan.agent, 'calls_per_turn', 1) < 2: continue
+            calls = getattr(plan.agent, 'calls_per_turn', 1)
+            if client is None or not isinstance(calls, int) or calls < 2: continue
             tokens = self.ledger.left if len(planned) == 1 else plan.total
             no_budget = self.ledger.max_tokens is None
             plan.agent.allowance = None if no_budget else Allowance(client, tokens, self.ledger.count)
