@@ -17,7 +17,7 @@ from .models.clients import reading_client
 from .models.discovery import choose_model
 from .models.registry import make_client
 from .models.remote import VLMClientError
-from .models.usage import Ledger
+from .models.usage import BudgetExceeded, Ledger
 from .pages import PageError, Pages, files_of, load_pages
 from .policies import METHODS, Policy, SettingError, make_method
 from .retrieval.index import FileFocus, files_named
@@ -133,7 +133,9 @@ def answer_question(
     def answer(selection: Optional[FocusSpec]) -> Episode:
         out = _choose_pages(policy, selection).answer(pages, asked, client, ledger, seed, on_event=on_event,
                                                       earlier=earlier, snap=snap, source=source)
-        out['printed'] = find_print(out, EvidenceChecker(pages, getattr(client, 'words', None), question=asked))
+        checker = EvidenceChecker(pages, getattr(client, 'words', None), question=asked)
+        try: out['printed'] = find_print(out, checker)
+        except BudgetExceeded: out['printed'] = None   # it was ended by hand while a page was read
         return out
     if not named: return answer(page_selection)
     tell('files', dict(files=named))

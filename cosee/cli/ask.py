@@ -126,7 +126,11 @@ def _choose_policy(args: AnswerOptions) -> Policy:
             if not eq or not name.strip(): raise SettingError('--set', f'--set {given!r}: write FIELD=VALUE')
             own[name.strip()] = parse_yaml(value, given)
         return choose_policy(args.method, args.tools, args.plan, args.quality, args.max_steps, **own)
-    except SettingError as e: raise Stop(f'--method {args.method}: {e}', BAD_INPUT) from e
+    except SettingError as e:
+        told = f'--method {args.method}: {e}'
+        if e.setting in ('tools', 'plan', 'quality'):
+            told = f'--method {args.method} does not go with --{e.setting}, which is for a team'
+        raise Stop(told, BAD_INPUT) from e
     except ValueError as e: raise Stop(f'--method: {e}', BAD_INPUT) from e
 
 def _check_questions(args: AnswerOptions) -> list[str]:
