@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from .agents import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, reading_of
-from .controller import MODEL_FAILED, PAGES_FAILED, Episode, Guess, Snap, call_record
+from .board import Board
+from .controller import (Episode, Event, Guess, MODEL_FAILED, OnEvent, PAGES_FAILED, Snap,
+                              call_record)
 from .focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from .models.backends import record
 from .models.client import (NoReply, Outcome, Rendered, Reply, Request, TaskType, as_client, merged,
@@ -19,11 +21,12 @@ from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord
 from .models.wrappers import ClientWrapper, known_client
 from .pages import Page, page_of, page_sizes, with_page
 from .utils.boxes import Box
-from .utils.text import abstains, check_question, one_line
+from .utils.text import NOT_ANSWERABLE, abstains, check_question, one_line
 
 # %% auto #0
-__all__ = ['Prompt', 'DIRECT', 'NOT_ASKED', 'SMALLEST_SIDE', 'LEAST_PAGE_TOKENS', 'Answer', 'Instruction', 'Task', 'shrink_pages',
-           'pages_shown', 'outcome_of', 'seed_of', 'rounding_threshold', 'stochastic_rounding', 'sample_id']
+__all__ = ['Prompt', 'DIRECT', 'NOT_ASKED', 'SMALLEST_SIDE', 'LEAST_PAGE_TOKENS', 'Answer', 'Instruction', 'describe_failure',
+           'Task', 'shrink_pages', 'pages_shown', 'outcome_of', 'seed_of', 'rounding_threshold', 'stochastic_rounding',
+           'sample_id']
 
 # %% ../nbs/core/02_budgets.ipynb #b0d90006
 if TYPE_CHECKING:
@@ -88,6 +91,18 @@ class _AnswerFormClient(ClientWrapper):
     def _respond_many(self, requests: Sequence[Request]) -> list[Outcome]:
         return super()._respond_many([self._add_form(r) for r in requests])
 
+# %% ../nbs/core/02_budgets.ipynb #bf680001
+def describe_failure(
+    episode: Episode # of a policy
+) -> str:            # '' where somebody could act
+    "Say why nobody could answer: no agent that could act, or no page that can be read."
+    def is_turn(e: Event) -> bool: return not {'quality', 'plan'} & {*(e.get('applied') or {}).get('tags', [])}
+    events = list(filter(is_turn, episode['trace'].get('events', [])))
+    raised = [e['error'] for e in events if e['error'] and not e['calls']]
+    if raised and len(raised) == len(events): return f'no agent could act: {raised[0]}'
+    return episode['stopped'].removeprefix(PAGES_FAILED) if episode['stopped'].startswith(PAGES_FAILED) else ''
+
+
 # %% ../nbs/core/02_budgets.ipynb #1a6655e7
 NOT_ASKED = 'not asked'   # how `stopped` begins where the budget covered no call at all
 
@@ -107,6 +122,9 @@ class Task:
     snap: Snap = 'auto'                                  # are boxes put on the words? as in `CoSeeController`
     whole: Any = None                                    # the client that shows all page text, where it was given less
     asked_plainly: bool = False                          # was the plain call made?
+    on_event: Optional[OnEvent] = None                   # listens, as to `CoSeeController.run`
+    earlier: Sequence[Event] = ()                        # turns of an earlier episode, from which this one goes on
+    source: Any = None                                   # where finer pages for tools come from, see `Source`
 
     def __post_init__(self):
         form = self.meta.get('answer_form')
@@ -243,22 +261,23 @@ class Task:
         return False
 
     def outcome(self,
-        answer: str,                        # the answer
+        answer: Optional[str],              # the answer; None: there is none on the pages
         page: Optional[int] = None,         # where it stands
         confidence: Optional[float] = None, # 0-1
         stopped: str = 'answered',          # why the method ended
         bbox: Optional[Box] = None          # where on the page, in 0-1
-    ) -> Answer:
-        "Make the outcome of a method that wrote no Board."
+    ) -> Episode:
+        "Make the episode of a method that wrote no Board."
+        if answer is None: answer = NOT_ANSWERABLE
         page = page if page and 0 < page <= len(self.images) else None
         evidence: list[Evidence] = []
         box = list(bbox) if bbox else None
         if page: evidence.append({'page': page, 'bbox': box, 'content': one_line(answer, 300), 'cell': None})
         trace = dict(version=1, kind='calls', question=self.question, calls=self.calls, ledger=self.ledger.to_dict())
         if page and not abstains(answer): evidence = self._ground_evidence(evidence, answer)
-        return Answer(answer=answer, confidence=confidence, page=page, evidence=evidence, invalid=0, raised=0,
-                             usage=self.ledger.total.to_dict(), steps=max((c['step'] for c in self.calls), default=0),
-                             stopped=stopped, board=None, trace=trace, shown=pages_shown(self.calls))
+        return Episode(answer=answer, confidence=confidence, page=page, evidence=evidence, because='', board=Board(),
+                       hypotheses=[], corrections=[], usage=self.ledger.total.to_dict(), stopped=stopped,
+                       steps=max((c['step'] for c in self.calls), default=0), trace=trace)
 
     def _ground_evidence(self, evidence: list[Evidence], answer: str) -> list[Evidence]:
         "Put the box of evidence on the words"
@@ -266,42 +285,46 @@ class Task:
         if not self.snap: return evidence
         return ground(evidence, answer, self.images, getattr(self.client, 'words', None), self.snap is True)
 
-    def _fall_back(self, found: Answer) -> Answer:
+    def _fall_back(self, found: Episode):
         "Make the plain call for a method that ended without an answer, unless it was made; say if it is not covered"
-        if self.asked_plainly or 'guess' in found['trace']: return found
+        if self.asked_plainly or 'guess' in found['trace']: return
         before = len(self.calls)
         try:
             self.fit([(DIRECT, DIRECT_TOKENS)])
             settings = dict(PLAIN_GEN, max_new_tokens=DIRECT_TOKENS)
             reply = self.ask(DIRECT, agent='fallback', least=DIRECT_TOKENS, **settings)[0]
-        except NoReply: return found
+        except NoReply: return
         except BudgetExceeded as e:
-            return found if self.ledger.total.calls else {**found, 'stopped': f'{NOT_ASKED}: {e}'}
-        said, calls = self.outcome(**reading_of(reply)), self.calls[before:]
-        trace = {**found['trace'], 'ledger': said['trace']['ledger'], 'fallback': bool(said['answer'])}
+            if not self.ledger.total.calls: found['stopped'] = f'{NOT_ASKED}: {e}'
+            return
+        said, calls, trace = self.outcome(**reading_of(reply)), self.calls[before:], found['trace']
+        trace.update(ledger=said['trace']['ledger'], fallback=bool(said['answer']))
         if 'events' not in trace: trace['calls'] = self.calls
         else:   # of a team, which is built again from its trace
             trace['guess'] = Guess(agent='fallback', shown=pages_shown(calls), board=False, error='',
                                    calls=cast(Any, calls), answer=said['answer'], page=said['page'],
                                    confidence=said['confidence'])
             trace.update({k: said[k] for k in ('answer', 'page', 'evidence')})
-        told = {k: said[k] for k in ('answer', 'page', 'confidence', 'evidence', 'usage')}
-        shown = list(dict.fromkeys([*found.get('shown', []), *pages_shown(calls)]))
-        return cast(Answer, {**found, **told, 'shown': shown, 'trace': trace})
+        found.update({k: said[k] for k in ('answer', 'page', 'confidence', 'evidence', 'usage')})
 
     def run(self,
-        solve: Callable[..., Answer], # takes the task and its own settings
-        **settings                           # of the policy
-    ) -> Answer:
+        solve: Callable[..., Episode], # takes the task and its own settings
+        **settings                     # of the policy
+    ) -> Episode:
         "Let a policy answer the question; raises ValueError where there is none."
         check_question(self.question)
         try: found = solve(self, **settings)
         except BudgetExceeded as e: found = self.outcome('', stopped=f'budget: {e}')
         except NoReply as e: found = self.outcome('', stopped=f'{MODEL_FAILED}{e}')
         finally: self.ledger.kept = 0
-        if not found['answer'] and not found['stopped'].startswith(MODEL_FAILED): found = self._fall_back(found)
+        is_lost = found['stopped'].startswith(MODEL_FAILED) or describe_failure(found)
+        if not found['answer'] and not is_lost: self._fall_back(found)
+        if found['trace'].get('fallback') and 'guess' in found['trace']:
+            found['confidence'] = found['trace']['guess']['confidence']   # as stated, or None
         tokens = getattr(self.client, 'page_tokens', None)
-        return {**found, 'page_tokens': tokens} if isinstance(tokens, int) else found
+        if isinstance(tokens, int): found['page_tokens'] = tokens
+        return found
+
 
 # %% ../nbs/core/02_budgets.ipynb #994ec932
 SMALLEST_SIDE = 320   # pixels of the longer side
@@ -365,22 +388,23 @@ def pages_shown(
 
 # %% ../nbs/core/02_budgets.ipynb #072a79c8
 def outcome_of(
-    episode: Episode # of `CoSeeController.run`
+    episode: Episode # of a policy, or of `CoSeeController.run`
 ) -> Answer:
-    "Make the outcome of a method of an episode; raises RuntimeError without any reply or page."
+    "Make a record's part of an episode; raises RuntimeError where no agent could act, and without any page."
     trace = episode['trace']
-    raised = [e['error'] for e in trace['events'] if e['error'] and not e['calls']]
-    if raised and len(raised) == len(trace['events']): raise RuntimeError(f'no agent could act: {raised[0]}')
-    if episode['stopped'].startswith(PAGES_FAILED): raise RuntimeError(episode['stopped'].removeprefix(PAGES_FAILED))
-    guess = trace.get('guess') if trace.get('fallback') else None
-    sure = guess['confidence'] if guess else episode['confidence']
-    return Answer(answer=episode['answer'], confidence=sure, page=episode['page'],
-                         evidence=episode['evidence'], usage=episode['usage'], invalid=trace['invalid'],
-                         plain=trace.get('plain', 0),
-                         raised=len(raised), steps=episode['steps'], stopped=episode['stopped'],
-                         board=episode['board'].to_dict(), trace=trace,
-                         shown=pages_shown([*trace['events'], *([trace['guess']] if 'guess' in trace else [])]),
-                         **({'did': episode['did']} if 'did' in episode else {}))
+    is_calls = trace.get('kind') == 'calls'
+    if fault := describe_failure(episode): raise RuntimeError(fault)
+    turns = trace['calls'] if is_calls else [*trace['events'], *([trace['guess']] if 'guess' in trace else [])]
+    raised = 0 if is_calls else sum(bool(e['error'] and not e['calls']) for e in trace['events'])
+    out = Answer(answer=episode['answer'], confidence=episode['confidence'], page=episode['page'],
+                 evidence=episode['evidence'], usage=episode['usage'], invalid=trace.get('invalid', 0), raised=raised,
+                 steps=episode['steps'], stopped=episode['stopped'],
+                 board=None if is_calls else episode['board'].to_dict(), trace=trace, shown=pages_shown(turns))
+    if not is_calls: out['plain'] = trace.get('plain', 0)
+    for key in ('did', 'page_tokens'):
+        if key in episode: out[key] = episode[key]
+    return out
+
 
 # %% ../nbs/core/02_budgets.ipynb #3a9cb7a6
 def seed_of(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Optional, cast, get_args
 from .agents import (DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, ROLES, Action, Agent, Model, invalid_action,
                           reading_of, role_text, words_of)
 from .board import Board, View
-from .budgets import DIRECT, Answer, Task, pages_shown
+from .budgets import DIRECT, Task, pages_shown
 from .controller import (MODEL_FAILED, PAGES_FAILED, CoSeeController, Episode, Event, Hypothesis, OnEvent, Snap,
                               add_note, proposals_of)
 from .focus import listed
@@ -22,7 +22,7 @@ from .models.text_client import MultimodalClient, TextClient
 from .models.usage import Ledger
 from .models.wrappers import ClientWrapper, known_client
 from .pages import page_numbers
-from .policies import Share, Team, make_method
+from .policies import Count, PageSelection, Policy, Share, Team, make_method
 from .text.linearization import values_in
 from .text.grounding import Location, TextLocator, open_locator
 from .utils.boxes import Box
@@ -30,9 +30,9 @@ from .utils.json_scan import Reading
 from .utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line, same_answer
 
 # %% auto #0
-__all__ = ['Evidence', 'RULES_SUFFICE', 'Criterion', 'CRITERIA', 'Otherwise', 'PolicyName', 'POLICIES', 'EvidenceChecker',
-           'read_by_rules', 'joint_confidence', 'CascadeController', 'BlindFirstController', 'Cascade', 'BlindFirst',
-           'usual_policy', 'make_controller']
+__all__ = ['Evidence', 'RULES_SUFFICE', 'Criterion', 'CRITERIA', 'Otherwise', 'EvidenceChecker', 'find_print', 'read_by_rules',
+           'joint_confidence', 'CascadeController', 'BlindFirstController', 'Cascade', 'BlindFirst', 'usual_method',
+           'Auto']
 
 # %% ../nbs/core/04_cascade.ipynb #ac740007
 Evidence = Literal['box', 'page', '', 'abstains', 'unread', 'short']
@@ -89,6 +89,25 @@ class EvidenceChecker:
         if abstains(answer) or _is_common(answer): return None
         found = (self._locate(printed, answer) for n in pages if (printed := self.page(n)))
         return next(filter(None, found), None)
+
+def find_print(
+    episode: Episode,        # of any policy; gets a place where its answer named none and stands on a page
+    checker: EvidenceChecker # of its document
+) -> Optional[bool]:         # None where that cannot be told: no answer, or one that stands anywhere, or no page text
+    "Say whether an answer is printed on its pages."
+    answer, trace = episode['answer'], episode['trace']
+    if not answer or abstains(answer): return None
+    found = [checker.check(answer, e['page'], cast(Optional[Box], e['bbox'])) for e in episode['evidence']]
+    if {'box', 'page'} & {*found}: return True
+    if found: return False if '' in found else None
+    turns = [*trace.get('events', []), *cast(Any, trace).get('calls', []), trace.get('guess', {})]
+    pages = pages_shown(turns) or range(1, len(checker.document) + 1)
+    if place := checker.find(answer, pages):
+        episode['page'] = place.page
+        episode['evidence'] = [dict(page=place.page, bbox=list(place.bbox), content=one_line(answer, 300), cell=None)]
+        return True
+    return None if _is_common(answer) or not any(checker.page(n) for n in pages) else False
+
 
 # %% ../nbs/core/04_cascade.ipynb #ac74000b
 RULES_SUFFICE = .9   # confidence from which nobody else need be asked
@@ -374,14 +393,16 @@ class Cascade(Team):
         own = dict(accept=self.accept, min_confidence=self.min_confidence, otherwise=self.otherwise)
         return super().controller(agents, *args, **{**own, **kwargs})
 
-    def solve(self, task: Task) -> Answer:
+    def solve(self, task: Task) -> Episode:
         "Ask once, and go on where the answer does not hold."
         task.look(self.focus, self.k).fit([(DIRECT, DIRECT_TOKENS)])
         out = self.run_episode(task, self.build_agents(task.client))
+        if task.earlier: return out   # the team alone goes on
         cascade = out.get('did', {}).get('cascade', {})
         task.asked_plainly = bool(cascade.get('calls'))   # that was the plain call: it is not made again
         unstated = not cascade.get('stated') and (cascade.get('kept') or not cascade.get('escalated'))
-        return {**out, 'confidence': None} if unstated else out   # nobody said how sure it is
+        if unstated: out['confidence'] = None   # nobody said how sure it is
+        return out
 
 class BlindFirst(Team):
     "A team whose first answers nobody has heard."
@@ -392,30 +413,24 @@ class BlindFirst(Team):
         return True
 
 # %% ../nbs/core/04_cascade.ipynb #ac74002c
-PolicyName = Literal['auto', 'team', 'direct', 'require_evidence', 'min_confidence', 'self_check', 'rules_first',
-                     'rules_first_self_check', 'escalate', 'blind']
-POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
-
-def usual_policy(
-    client: Any,        # who is asked
-    shaped: bool = False # is the team asked for, with agents, tools or an order of its own?
-) -> PolicyName:
+def usual_method(
+    client: Any # who is asked
+) -> str:       # a name in `METHODS`
     "Say what `auto` stands for."
     while isinstance(client, ClientWrapper) and not isinstance(client, MultimodalClient): client = client.client
     model = known_client(client.now if isinstance(client, MultimodalClient) else client)
-    if shaped or not model.uses_model: return 'team'   # who reads by rules costs nothing
-    return 'rules_first' if isinstance(model, TextClient) and not model.keep_images else 'require_evidence'
+    if not model.uses_model: return 'team'   # who reads by rules costs nothing
+    return 'rules_first' if isinstance(model, TextClient) and not model.keep_images else 'direct'
 
-def make_controller(
-    policy: PolicyName,      # how a question is answered
-    agents: Sequence[Agent], # the team
-    *args: Any,              # more for `CoSeeController`
-    shaped: bool = False,    # see `usual_policy`
-    **kwargs: Any            # more for the controller
-) -> CoSeeController:
-    "Make the controller that a name stands for; raises ValueError for an unknown one."
-    if policy not in POLICIES: raise ValueError(f"there is no policy {policy!r}; choose from {', '.join(POLICIES)}")
-    if policy == 'auto': policy = usual_policy(agents[-1].qwen_client if agents else None, shaped)
-    own: dict[str, Team] = dict(team=Team(), direct=Cascade(accept=()))
-    chosen = own.get(policy) or cast(Team, make_method(policy).policy)
-    return chosen.controller(agents, *args, **kwargs)
+class Auto(Policy):
+    "What suits the model that is asked."
+    goes_on: ClassVar[bool] = True
+    focus: PageSelection = 'auto' # which pages are shown
+    k: Count = 4                  # pages that are searched for
+
+    def solve(self, task: Task) -> Episode:
+        "Answer as the method that `usual_method` names."
+        name = usual_method(task.client)
+        chosen = Cascade(accept=()) if name == 'direct' else make_method(name).policy   # the one call writes a note
+        return chosen.model_copy(update=dict(focus=self.focus, k=self.k)).solve(task)
+

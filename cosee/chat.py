@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Optional, cast
 from pydantic import AfterValidator
 from .agents import ANSWER_RULES, PLAIN_GEN, Agent, ROLES
-from .budgets import Answer, Instruction, Prompt, Task, stochastic_rounding
-from .controller import MODEL_FAILED
+from .budgets import Instruction, Prompt, Task, stochastic_rounding
+from .controller import MODEL_FAILED, Episode
 from .document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
                             VLMLanguageModel)
 from .models.client import LEAST_REPLY, NoReply, Reply, TaskType, VLMClient
@@ -145,7 +145,7 @@ def talk(
     max_turns: int,       # rounds in which each speaks once
     max_new_tokens: int,  # longest message
     thoughts: bool = False # may they take notes that the others do not see?
-) -> Answer:
+) -> Episode:
     "Let everybody speak in every round, until the rounds or the budget end."
     max_new_tokens = task.gen.get('max_new_tokens', max_new_tokens)
     speakers, stopped = [Speaker(task, a, max_new_tokens, thoughts) for a in agents], 'max_turns'
@@ -171,7 +171,7 @@ class Chat(Policy):
     k: Count = 4                       # pages that are searched for
     num_agents: Optional[Whole] = None # how many of `agents`, beginning again after the last; None: each once
 
-    def solve(self, task: Task) -> Answer:
+    def solve(self, task: Task) -> Episode:
         "Let the team talk."
         turns = stochastic_rounding(self.max_turns, task.seed)
         agents = build_team(task.look(self.focus, self.k).client, self.agents, self.num_agents)

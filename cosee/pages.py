@@ -9,7 +9,8 @@ from __future__ import annotations
 __all__ = ['MAX_PIXELS', 'MAX_SIDE', 'MAX_PAGES', 'KEPT_BYTES', 'OPEN_PDFS', 'pdfium_lock', 'Side', 'MAX_HEADINGS', 'PageError',
            'as_picture', 'open_image', 'drawn_leaf', 'parse_pages', 'LeftOut', 'walk_folder', 'FolderFiles',
            'files_inside', 'page_count', 'kept', 'Heading', 'Page', 'page_of', 'with_page', 'Pages', 'load_pages',
-           'ShownPages', 'page_numbers', 'page_names', 'document_of', 'handle_of', 'same_pages', 'page_sizes']
+           'ShownPages', 'page_numbers', 'page_names', 'files_of', 'document_of', 'handle_of', 'same_pages',
+           'page_sizes']
 
 # %% ../nbs/core/00_pages.ipynb #f517195a
 import atexit, ctypes, io, math, operator, os, re, threading, warnings, weakref
@@ -1162,6 +1163,16 @@ def _write_page_name(number: int, file: str, page: Optional[int], several: bool)
     "Name a page by its number, and by its file where that says more"
     if file in ('', 'image') or not several and page in (None, number): return f'page {number}'
     return f'page {number} ({file}' + (f', page {page})' if page else ')')
+
+# %% ../nbs/core/00_pages.ipynb #pg680001
+def files_of(
+    pages: Sequence[Any]    # of a document
+) -> dict[str, list[int]]:  # name of each file -> its pages in the document, from 1
+    "List the files that pages come from; none where they do not know."
+    out = dict[str, list[int]]()
+    for page in getattr(pages, 'infos', None) or []: out.setdefault(Path(page.file).name, []).append(page.number)
+    return out
+
 
 # %% ../nbs/core/00_pages.ipynb #7349da80
 def document_of(

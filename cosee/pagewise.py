@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional, cast
 from .agents import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Action, Agent, reading_of
 from .board import Board
-from .budgets import DIRECT, Answer, Task, outcome_of, stochastic_rounding
+from .budgets import DIRECT, Task, stochastic_rounding
 from .cascade import EvidenceChecker
-from .controller import CoSeeController, Hypothesis
+from .controller import CoSeeController, Episode, Hypothesis
 from .focus import InView
 from .models.client import Reply, Request, Turn, ask, merged, page_request, usable
 from .models.text_prompts import ALTERNATIVES, CHECK_PROMPT, CHECK_TOKENS, p_true_logit, self_check_confidence
@@ -240,7 +240,7 @@ class PageByPage(Policy):
     check: bool = True       # is it asked about, and held against others?
     least: Share = .2        # least confidence after the check
 
-    def solve(self, task: Task) -> Answer:
+    def solve(self, task: Task) -> Episode:
         "Rank, read and check within the budget."
         task.look(self.focus, self.k).fit([(DIRECT, DIRECT_TOKENS)])
         client, reading = task.client, Reading()
@@ -250,6 +250,6 @@ class PageByPage(Policy):
         controller = PageByPageController(team, stochastic_rounding(self.max_steps, task.seed),
                                           {**task.gen, 'seed': task.seed}, page_selection=task.focus, snap=task.snap,
                                           stop_confidence=NEVER)   # two who agree end it, nobody alone
-        out = outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
-        read = out['stopped'] in _READ
-        return out if out['answer'] or not read else {**out, 'answer': NOT_ANSWERABLE}
+        out = controller.run(task.images, task.question, ledger=task.ledger, on_event=task.on_event)
+        if not out['answer'] and out['stopped'] in _READ: out['answer'] = NOT_ANSWERABLE
+        return out

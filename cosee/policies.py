@@ -15,7 +15,7 @@ from .agents import (ANSWER_RULES, DIRECT_TOKENS, PLAIN_GEN, ROLES, Agent, descr
                           role_text, team)
 from .board import Board
 from .budgets import Answer, DIRECT, Instruction, Prompt, Task, outcome_of, stochastic_rounding
-from .controller import CoSeeController, Order
+from .controller import CoSeeController, Episode, Event, OnEvent, Order, Snap
 from .focus import listed, make_focus
 from .models.client import as_client, merged
 from .models.usage import Ledger
@@ -60,10 +60,11 @@ class Policy(BaseModel):
     "How a question is answered."
     model_config = ConfigDict(extra='forbid', frozen=True, strict=True, arbitrary_types_allowed=True,
                               protected_namespaces=())
+    goes_on: ClassVar[bool] = False   # can it go on from the turns of an earlier episode?
 
     def solve(self,
         task: Task # the question, and who pays
-    ) -> Answer:
+    ) -> Episode:
         "Answer the question of a task."
         raise NotImplementedError(f'{type(self).__name__} does not say how it answers: write its solve(task)')
 
@@ -74,13 +75,20 @@ class Policy(BaseModel):
         ledger: Optional[Ledger] = None, # account, with or without a budget
         seed: int = 0,         # of everything drawn by chance
         gen: Optional[Mapping[str, Any]] = None,  # generation settings; those that the policy was given beat them
-        meta: Optional[Mapping[str, Any]] = None  # of a sample: its answer's form, and where its evidence stands
-    ) -> Answer:
-        "Answer one question; raises ValueError where there is none."
+        meta: Optional[Mapping[str, Any]] = None, # of a sample: its answer's form, and where its evidence stands
+        on_event: Optional[OnEvent] = None,       # listens turn by turn, where there are turns
+        earlier: Sequence[Event] = (),            # turns of an earlier episode, from which this one goes on
+        snap: Snap = 'auto',   # are boxes put on the words? as in `CoSeeController`
+        source: Any = None     # where finer pages for tools come from, see `Source`
+    ) -> Episode:
+        "Answer one question; raises ValueError where there is none, or where it cannot go on from earlier turns."
+        if earlier and not self.goes_on:
+            raise ValueError(f'{type(self).__name__} does not go on from an earlier episode; a team does')
         own = {k: v for k, v in (gen or {}).items() if k not in self.model_fields_set}
         task = Task(listed(pages), question, client, Ledger() if ledger is None else ledger, seed, own,
-                    meta=meta or {})
+                    meta=meta or {}, on_event=on_event, earlier=earlier, snap=snap, source=source)
         return task.run(self.solve)
+
 
 # %% ../nbs/core/03_policies.ipynb #b0d9100c
 class Single(Policy):
@@ -90,7 +98,7 @@ class Single(Policy):
     focus: PageSelection = 'auto'          # which pages are shown
     k: Count = 4                           # pages that are searched for
 
-    def solve(self, task: Task) -> Answer:
+    def solve(self, task: Task) -> Episode:
         "Ask once, greedily, about smaller pages where the budget asks for it."
         prompt, usual = (COT, COT_TOKENS) if self.reasons else (DIRECT, DIRECT_TOKENS)
         longest = task.gen.get('max_new_tokens') or self.max_new_tokens or usual
@@ -125,7 +133,7 @@ class Vote(Policy):
     quorum: Share = 0.                 # share of the votes that an answer needs
     temperature: Optional[Annotated[float, Field(ge=0)]] = None # None: that of the run, or .7
 
-    def solve(self, task: Task) -> Answer:
+    def solve(self, task: Task) -> Episode:
         "Draw samples, as many as the budget covers, and count them."
         prompt, n = COT if self.reasons else DIRECT, stochastic_rounding(self.num_samples, task.seed)
         if self.temperature is not None: task.gen = {**task.gen, 'temperature': self.temperature}
@@ -236,6 +244,7 @@ NEVER = 2.   # a confidence that nobody states
 class Team(Policy):
     "A team with a Board."
     kind: ClassVar[type[CoSeeController]] = CoSeeController   # who leads it
+    goes_on: ClassVar[bool] = True
     agents: Annotated[Roles, AfterValidator(check_roles)] = tuple(ROLES) # in order of their turns
     max_steps: Count = 2               # most rounds
     order: Order = 'sequential'        # parallel: agents of a step do not see each other's notes
@@ -285,15 +294,15 @@ class Team(Policy):
         task: Task,              # the question
         agents: Sequence[Agent], # the team
         **kwargs: Any            # more for the controller
-    ) -> Answer:
+    ) -> Episode:
         "Let a team answer the question of a task."
         controller = self.controller_for(task, agents, **kwargs)
-        return outcome_of(controller.run(task.images, task.question, ledger=task.ledger))
+        return controller.run(task.images, task.question, None, task.ledger, task.on_event, task.earlier)
 
     def run_team(self,
         task: Task,   # the question, its pages chosen
         **kwargs: Any # more for the controller
-    ) -> Answer:
+    ) -> Episode:
         "Let as many agents answer as the budget carries through a step; without an answer if it carries none."
         agents = self.build_agents(task.client)
         some = within_budget(task, agents, self.acts_in_parallel())
@@ -303,14 +312,14 @@ class Team(Policy):
             out['trace']['left_out'] = [*left_out, *out['trace'].get('left_out', [])]
         return out
 
-    def solve(self, task: Task) -> Answer:
+    def solve(self, task: Task) -> Episode:
         "Run one episode with as many agents as the budget carries through a step."
         return self.run_team(task.look(self.focus, self.k))
 
 # %% ../nbs/core/03_policies.ipynb #b0d9101e
 @dataclass(frozen=True)
 class MethodEntry(Entry):
-    "A row of `METHODS`: `target` is a `Policy`, or a function `(task, **settings) -> Answer`."
+    "A row of `METHODS`: `target` is a `Policy`, or a function `(task, **settings) -> Episode`."
     dial: Optional[str] = None   # the setting that makes it spend more or less, see `match_budget`
 
     @property
@@ -328,6 +337,7 @@ def _describe_cascade(help: str, *accept: str, **settings) -> MethodEntry:
     return MethodEntry('cosee.cascade:Cascade', help, dict(accept=accept, **settings))
 
 METHODS: Registry[MethodEntry] = Registry('method', dict(
+    auto=MethodEntry('cosee.cascade:Auto', 'what suits the model: one call, or a team where none is asked'),
     direct=MethodEntry('cosee.policies:Single', 'one call, the answer alone'),
     cot=MethodEntry('cosee.policies:Single', 'one call that reasons before it answers', dict(reasons=True)),
     self_consistency=MethodEntry('cosee.policies:Vote', 'a vote of several samples', dial='num_samples'),
@@ -349,6 +359,7 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
     escalate=_describe_cascade(
         'one call, and a team where no page says so or the model is unsure',
         'require_evidence', 'min_confidence', min_confidence=.5, otherwise='team'),
+    team=_describe_team('three roles, three steps, as people ask', max_steps=3),
     cosee=_describe_team('a team with a Board'),
     cosee_base=_describe_team('three roles, two steps', agents=tuple(ROLES), max_steps=2),
     cosee_light=_describe_team('two roles, two steps', agents=('scanner', 'detail_reader'), max_steps=2),
@@ -370,7 +381,7 @@ _SPECIAL: dict[str, Any] = dict(focus=PageSelection, agents=Annotated[Roles, Aft
 
 @cache
 def policy_of(
-    function: Callable[..., Answer] # takes a task and settings
+    function: Callable[..., Episode] # takes a task and settings
 ) -> type[Policy]:
     "Make a policy of a function."
     try: hints = get_type_hints(function)
@@ -380,7 +391,7 @@ def policy_of(
         return _SPECIAL.get(p.name, hints.get(p.name, Any)), ... if p.default is p.empty else p.default
     fields: dict[str, Any] = {p.name: field_of(p) for p in parameters}
     class FunctionPolicy(Policy):
-        def solve(self, task: Task) -> Answer: return function(task, **dict(self))
+        def solve(self, task: Task) -> Episode: return function(task, **dict(self))
     return create_model(getattr(function, '__name__', 'policy'), __base__=FunctionPolicy, **fields)
 
 def method_settings(
@@ -444,8 +455,8 @@ class Method:
         gen: Optional[Mapping[str, Any]] = None # general generation settings; its own beat them
     ) -> Answer:
         "Answer the question of a sample; raises ValueError where there is none."
-        return self.policy.answer(sample['images'], sample['question'], client, ledger, seed, gen,
-                                  sample.get('meta', {}))
+        return outcome_of(self.policy.answer(sample['images'], sample['question'], client, ledger, seed, gen,
+                                             sample.get('meta', {})))
 
 def make_method(
     entry: Union[Method, str, Mapping[str, Any]] # a method, a type, or type, name, settings and budget
@@ -462,14 +473,14 @@ def make_method(
     return Method(settings.pop('type', name), name, budget, **settings)
 
 # %% ../nbs/core/03_policies.ipynb #d75b991f
-F = TypeVar('F', bound=Callable[..., Answer])
+F = TypeVar('F', bound=Callable[..., Episode])
 
 def register_method(
     name: str,                  # what configurations call it
     dial: Optional[str] = None, # the setting that makes it spend more or less
     **settings                  # settings that differ from the function's own
 ) -> Callable[[F], F]:          # decorator
-    "Decorator for plugins: methods of type `name` are run by this function `(task, **settings) -> Answer`."
+    "Decorator for plugins: methods of type `name` are run by this function `(task, **settings) -> Episode`."
     def add(f: F) -> F:
         METHODS[name] = MethodEntry(f, settings=settings, dial=dial)
         return f

@@ -4,24 +4,28 @@
 
 # %% ../nbs/core/06_qa.ipynb #b0d95005
 from __future__ import annotations
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Optional, Union
-from .agents import team
-from .budgets import Task
-from .cascade import PolicyName, make_controller
-from .controller import Episode, OnEvent
-from .focus import FocusSpec
+from typing import Any, Optional, Union, cast
+from .budgets import describe_failure
+from .cascade import EvidenceChecker, find_print
+from .controller import MODEL_FAILED, PAGES_FAILED, Episode, Event, OnEvent, Snap
+from .focus import FocusSpec, index_of
 from .models.backends import usual_config
 from .models.clients import reading_client
 from .models.discovery import choose_model
 from .models.registry import make_client
-from .models.usage import Ledger
-from .pages import Pages, load_pages
-from .policies import Team
+from .models.remote import VLMClientError
+from .models.usage import BudgetExceeded, Ledger
+from .pages import PageError, Pages, files_of, load_pages
+from .policies import METHODS, Policy, SettingError, make_method
+from .retrieval.index import FileFocus, files_named
+from .utils.text import abstains
 
 # %% auto #0
-__all__ = ['PagesLike', 'open_document', 'open_client', 'ask']
+__all__ = ['PagesLike', 'open_document', 'open_client', 'choose_policy', 'find_labels', 'resolve_labels', 'find_files',
+           'answer_question', 'ask']
 
 # %% ../nbs/core/06_qa.ipynb #b0d95007
 PagesLike = Union[str, Path, Pages, Sequence[Any]]   # a path, several, or pages
@@ -41,25 +45,130 @@ def open_client(
     choice = choose_model(usual_config())
     return reading_client(choice.found.backend) if choice.found else make_client(choice.client)
 
+# %% ../nbs/core/06_qa.ipynb #qa680001
+def choose_policy(
+    method: Union[str, Policy] = 'auto', # a name in `METHODS`, or a policy
+    tools: bool = False,    # may the agents of a team look closer before they write?
+    plan: bool = False,     # does the model plan first?
+    quality: bool = False,  # is it measured how well pages can be read?
+    max_steps: Optional[int] = None, # most rounds, where it has rounds; None: as the method has it
+    **settings: Any         # of the method, over its own; None: as the method has it
+) -> Policy:
+    "Make the policy that is meant; raises `SettingError`, a ValueError, for what does not go together."
+    if isinstance(method, Policy): return method
+    given = {name: value for name, value in settings.items() if value is not None}
+    extras = [name for name, wanted in dict(tools=tools, plan=plan, quality=quality).items() if wanted]
+    if method == 'auto' and (extras or given.keys() & {'agents', 'order'}): method = 'team'
+    if extras and method not in ('team', 'cosee'):
+        raise SettingError(extras[0], f'{extras[0]} is for a team: leave out the method {method!r}')
+    if plan or quality:
+        method, given = 'cosee_plan', dict(max_steps=3, **given, plan=plan, quality=quality, tools=tools)
+    elif tools: method, given = 'cosee_tools', dict(max_steps=3, **given)
+    if max_steps is not None and 'max_steps' in METHODS.find(method).kind.model_fields: given['max_steps'] = max_steps
+    return make_method(dict(type=method, **given)).policy
+
+
+# %% ../nbs/core/06_qa.ipynb #qa680002
+_PAGE_LABEL = re.compile(r'\b((?:page|seite|p\.) *)([A-Za-z]+(?:-?[0-9]+)?)\b', re.I)
+
+def find_labels(
+    question: str,       # may name a page by its label, such as page iv
+    pages: Sequence[Any] # with the labels that a PDF gives them
+) -> dict[str, int]:     # label as it is written -> number of its page, from 1
+    "Find labels of pages in a question, where just one page has it."
+    said = [m[2] for m in _PAGE_LABEL.finditer(question)]
+    labels = [label.casefold() for label in getattr(pages, 'labels', [])] if said else []
+    return {one: labels.index(one.casefold()) + 1 for one in said if labels.count(one.casefold()) == 1}
+
+def resolve_labels(
+    question: str,            # names pages by their labels
+    labels: Mapping[str, int] # of `find_labels`
+) -> str:
+    "Write numbers of pages for their labels."
+    return _PAGE_LABEL.sub(lambda m: f'{m[1]}{labels.get(m[2], m[2])}', question)
+
+def find_files(
+    question: str,                    # may name some of the files
+    files: Mapping[str, list[int]],   # of `files_of`
+    pages: Sequence[Any],
+    words: Any = None                 # a text extractor: a date may stand on the first pages of a file
+) -> list[str]:                       # [] where it names none, or all
+    "Find the files that a question names, by name or by date."
+    names = list(files)
+    def text_of(i: int) -> str:
+        shown = [cast(Pages, pages).info(n) for n in files[names[i]][:3]]
+        return '\n'.join(line['text'] for page in words.read(shown) for line in page['lines'])
+    return [names[i] for i in files_named(question, names, text_of if words else None)]
+
+
+# %% ../nbs/core/06_qa.ipynb #qa680003
+def _choose_pages(policy: Policy, selection: Optional[FocusSpec]) -> Policy:
+    "A policy with another choice of pages, where it has one"
+    if selection is None or 'focus' not in type(policy).model_fields: return policy
+    return policy.model_copy(update=dict(focus=selection))
+
+def answer_question(
+    pages: Sequence[Any],      # of the document
+    question: str,
+    client: Any,
+    policy: Policy,            # how it is answered
+    ledger: Optional[Ledger] = None, # pays
+    seed: int = 0,
+    page_selection: Optional[FocusSpec] = None, # None: as the policy has it
+    on_event: Optional[OnEvent] = None, # hears the policy, and 'labels' and 'files': what a question names
+    earlier: Sequence[Event] = (), # turns of an earlier episode, from which this one goes on
+    files: Optional[Mapping[str, list[int]]] = None, # what its files are called -> their pages; None: as on the disk
+    snap: Snap = 'auto',       # see `CoSeeController`
+    source: Any = None         # where finer pages for tools come from, see `Source`
+) -> Episode: # with `printed`, see `find_print`, and `files`, where it was asked of those alone that it names
+    "Answer a question, of the files that it names if it names any, and of all if these do not answer it."
+    tell: OnEvent = on_event or (lambda kind, event: None)
+    labels = find_labels(question, pages)
+    asked = resolve_labels(question, labels)
+    if labels: tell('labels', dict(labels=labels))
+    held, ledger = files_of(pages) if files is None else files, Ledger() if ledger is None else ledger
+    selection = getattr(policy, 'focus', 'auto') if page_selection is None else page_selection
+    named = [] if selection == 'all' or len(held) < 2 or earlier else find_files(
+        asked, held, pages, getattr(client, 'words', None))
+    def answer(selection: Optional[FocusSpec]) -> Episode:
+        out = _choose_pages(policy, selection).answer(pages, asked, client, ledger, seed, on_event=on_event,
+                                                      earlier=earlier, snap=snap, source=source)
+        checker = EvidenceChecker(pages, getattr(client, 'words', None), question=asked)
+        try: out['printed'] = find_print(out, checker)
+        except BudgetExceeded: out['printed'] = None   # it was ended by hand while a page was read
+        return out
+    if not named: return answer(page_selection)
+    tell('files', dict(files=named))
+    visual = selection.get('visual') if isinstance(selection, dict) else None
+    index = getattr(selection, 'index', None) or (lambda document: index_of(document, visual=visual))
+    k = int(selection.get('k', 4) if isinstance(selection, dict) else getattr(policy, 'k', 4))
+    episode = answer(FileFocus([n for name in named for n in held[name]], index, k))
+    if not abstains(episode['answer']): return Episode(episode, files=named)
+    tell('files', dict(files=[]))
+    return answer(page_selection)
+
+
 # %% ../nbs/core/06_qa.ipynb #b0d95008
 def ask(
     document: PagesLike,       # a PDF, image or folder, several of them, or pages that are open
     question: str,             # what you want to know
     client: Any = None,        # a client, its name, or None for the best model at hand
-    method: Union[PolicyName, Team] = 'auto', # how it is answered: a name, or a policy with settings of its own
-    max_steps: int = 3,        # most rounds of a team; a policy has its own
-    max_tokens: Optional[int] = None, # hard budget; None: as many as it takes
-    page_selection: Optional[FocusSpec] = None, # which pages are shown; None: as a policy says, or 'auto'
+    method: Union[str, Policy] = 'auto', # how it is answered: a name, or a policy with settings of its own
+    max_steps: Optional[int] = None,     # most rounds; None: as the method has it
+    max_tokens: Optional[int] = None,    # hard budget; None: as many as it takes
+    page_selection: Optional[FocusSpec] = None, # which pages are shown; None: as the method has it
     seed: int = 0,             # of everything drawn by chance
-    on_event: Optional[OnEvent] = None # listens turn by turn
+    on_event: Optional[OnEvent] = None   # listens turn by turn
 ) -> Episode:
-    "Ask a document; raises `PageError`, `ConfigError` or ValueError for what cannot be used."
+    """Ask a document; raises `PageError`, `ConfigError` or ValueError for what cannot be used, and `VLMClientError`
+    where the model cannot be reached."""
     pages, model = open_document(document), open_client(client)
-    task = Task(pages, question, model, Ledger(max_tokens), seed)
-    if isinstance(method, Team):
-        task.look(method.focus if page_selection is None else page_selection, method.k)
-        controller = method.controller_for(task, method.build_agents(model))
-    else:
-        controller = make_controller(method, team(model), max_steps, dict(seed=seed),
-                                     page_selection='auto' if page_selection is None else page_selection)
-    return controller.run(pages, question, ledger=task.ledger, on_event=on_event)
+    policy = choose_policy(method, max_steps=max_steps)
+    episode = answer_question(pages, question, model, policy, Ledger(max_tokens), seed, page_selection, on_event)
+    if episode['answer']: return episode
+    fault = describe_failure(episode)
+    if fault and episode['stopped'].startswith(PAGES_FAILED): raise PageError(fault)
+    if fault or episode['stopped'].startswith(MODEL_FAILED):
+        raise VLMClientError(fault or episode['stopped'].removeprefix(MODEL_FAILED))
+    return episode
+

@@ -55,7 +55,7 @@ def test_json_keeps_its_contract(run, doc, tmp_path):
     assert second["question"] == "And  again?"
     assert list(first) == ["question", "answer", "guess", "reason", "confidence", "page", "file", "file_page",
                            "evidence", "because", "client", "model", "tokens", "reading_seconds", "seconds",
-                           "stopped"]
+                           "stopped", "printed"]
     assert (first["file"], first["file_page"], first["guess"], first["reason"]) == ("doc.pdf", 1, None, None)
     assert (first["answer"], first["page"], first["client"], first["confidence"]) == ("86.50", 2, "scripted", .9)
     assert first["evidence"][0] == {"page": 2, "bbox": [.6, .3, .8, .35], "content": "Total: 86.50", "cell": 2,
@@ -90,7 +90,7 @@ def test_codes_for_nothing_found_and_some_found(run, doc):
 
 def test_a_budget_ends_the_episode(run, doc):
     code, out, _ = run(*ask(doc, "-q", "Who?", "--max-tokens", 50, "--json"))
-    assert code == 3 and json.loads(out)[0]["stopped"].startswith("budget")
+    assert code == 3 and json.loads(out)[0]["stopped"].startswith("not asked")
 
 
 def test_a_model_that_always_fails_is_an_error(run, doc):
@@ -153,7 +153,7 @@ def one_line(err): return err.startswith("cosee: ") and err.count("\n") == 1
     (["models", "lst"], "Did you mean 'list'? `cosee models --help`"), (["ask", "a.pdf", "-q"], "`cosee ask --help`"),
     (["ask", "a.pdf", "-q", "--json"], "--question: a value is expected before --json"),
     (["run", "--seed", "much"], "--seed: 'much' is not a whole number"), (["resume"], "type `cosee run RUN`"),
-    (["ask", "a.pdf", "-q", "?", "--method", "luck"], "--method: there is no value 'luck'; choose from auto, team"),
+    (["ask", "a.pdf", "-q", "?", "--method", "luck"], "--method: there is no method 'luck'; choose from auto, direct"),
     (["ask", "a.pdf", "-q", "?", "--x\x1b[2J"], "there is no option --x")])
 def test_a_mistake_is_answered_with_what_was_meant(run, argv, says):
     code, out, err = run(*argv)

@@ -213,9 +213,8 @@ def test_a_long_document_is_extracted_without_the_page_that_cannot_be_read_and_s
 
 def test_a_model_that_sees_is_asked_about_no_page_that_is_not_there(tmp_path):
     client = ScriptedClient(['{"answer": "12.00 EUR"}'] * 4)
-    episode = cosee.ask(cut(tmp_path / "cut.jpg"), QUESTION, client)
-    assert not client.calls and not episode["answer"] and "cut.jpg" in episode["stopped"]
-    assert [*episode["trace"]["unread"]] == ["1"]
+    with pytest.raises(PageError, match="cut.jpg"): cosee.ask(cut(tmp_path / "cut.jpg"), QUESTION, client)
+    assert not client.calls
 
 
 # --- going on ---

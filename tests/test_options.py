@@ -57,7 +57,7 @@ def test_the_demo_writes_its_options_too(run, tmp_path):
 @pytest.mark.parametrize("text, says", [
     ("options: {max-step: 3}", "x.yaml: options: there is no option 'max-step'; did you mean 'max-steps'?"),
     ("options: {max_steps: 0}", "x.yaml: options: max-steps"), ("options: {tools: 3}", "tools: true or false"),
-    ("options: {method: luck}", "method: there is no value 'luck'"), ("option: {}", "x.yaml: option is not a field"),
+    ("options: {method: luck}", "method: there is no method 'luck'"), ("option: {}", "x.yaml: option is not a field"),
     ("options: {question: a}", "there is no option 'question'")])
 def test_an_option_that_cannot_be_is_named_with_its_file(run, doc, tmp_path, text, says):
     (tmp_path / "x.yaml").write_text(text)

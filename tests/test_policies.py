@@ -187,21 +187,25 @@ def test_records_keep_what_policies_did_and_each_method_its_budget(tmp_path):
 
 # --- what is usual ---
 
-@pytest.mark.parametrize("said, given, why", [
-    ("Answer: 36,871.72 USD", "36,871.72 USD", ""), ("Answer: yes", "yes", ""), ("Answer: 3", "3", ""),
-    ("Answer: The subtotal is 36,871.72 USD.", "The subtotal is 36,871.72 USD.", ""),
-    ("Answer: 99,999.99 USD", None, "is withheld: it is printed on no page")])
-def test_a_model_that_sees_is_asked_once_and_what_no_page_says_is_withheld(said, given, why, capsys, monkeypatch):
+@pytest.mark.parametrize("said, printed, page", [
+    ("36,871.72 USD", True, 1), ("Subtotal 36,871.72 USD", True, 1), ("The subtotal is 36,871.72 USD.", True, 1),
+    ("yes", None, None), ("3", None, None), ("light blue", False, None), ("99,999.99 USD", False, None),
+    ("twelve letters", False, None)])
+def test_a_model_that_sees_is_believed_and_told_what_is_not_in_print(said, printed, page, capsys, monkeypatch):
     from fake_servers import FakeServer
 
     from cosee import samples_dir
     from cosee.cli.entry import main
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    with FakeServer("openai", answer=lambda body: said) as server:
-        code = main(["ask", str(samples_dir() / "invoice.pdf"), "-q", "How much is the subtotal?",
-                     "--client", "openai", "--model", "m", "--base-url", server.base_url, "--json"])
-    out, err = capsys.readouterr()
+    with FakeServer("openai", answer=lambda body: f"Answer: {said}") as server:
+        command = ["ask", str(samples_dir() / "invoice.pdf"), "-q", "How much is the subtotal?",
+                   "--client", "openai", "--model", "m", "--base-url", server.base_url]
+        code = main([*command, "--json"])
+        out, err = capsys.readouterr()
+        assert main([*command, "--quiet"]) == 0
     (result,) = json.loads(out)
-    assert (code, result["answer"], len(server.requests)) == (0 if given else 3, given, 1)
-    assert why in (result["reason"] or "")
-    assert "method require_evidence: one call; --method team asks a team of 3" in err
+    assert (code, result["answer"], len(server.requests)) == (0, said, 2)
+    assert (result["printed"], result["page"], result["confidence"]) == (printed, page, None)
+    assert bool(result["evidence"]) == bool(page) and result["reason"] is None
+    assert ("not found in print" in capsys.readouterr().out) == (printed is False)
+    assert "method direct: one call; --method team asks a team of 3" in err

@@ -103,7 +103,8 @@ def test_every_method_can_be_run_by_name(tmp_path):
 
 
 @pytest.mark.parametrize("name, says", [("scren", "did you mean 'screen'?"),
-                                        ("cosee_bas", "did you mean 'cosee_base'?"), ("magic", "choose from direct")])
+                                        ("cosee_bas", "did you mean 'cosee_base'?"),
+                                        ("magic", "choose from auto, direct")])
 def test_a_method_that_nobody_knows(run, name, says):
     code, _, err = run("run", "--method", name)
     assert code == 2 and f"there is no method {name!r}" in err and says in err and err.count("\n") == 1

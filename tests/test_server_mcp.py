@@ -91,7 +91,7 @@ def test_it_listens_over_http_behind_the_guard(tmp_path):
     ("open_document", dict(path="nothing.pdf"), "invoice.pdf"),
     ("ask_document", dict(document="invoice.pdf", question=" "), "the question is empty"),
     ("ask_document", dict(document="invoice.pdf", question="?", settings=dict(client="openai")), "not offered here"),
-    ("ask_document", dict(document="invoice.pdf", question="?", settings=dict(method="x")), "from auto, team, "),
+    ("ask_document", dict(document="invoice.pdf", question="?", settings=dict(method="x")), "from auto, direct, "),
     ("read_page", dict(document="invoice.pdf", page=99), "has pages 1 to 1"),
     ("look", dict(document="invoice.pdf", page=1, box=[.5, .1, .2, .3]), "left before"),
     ("board", dict(episode="nothing"), "no such episode"),

@@ -15,15 +15,9 @@ if TYPE_CHECKING:
     from cosee.pages import Pages
 
 # %% auto #0
-__all__ = ['files_of', 'page_names_of', 'Evidence', 'Result', 'result_of', 'is_answered', 'note_unread', 'print_answer']
+__all__ = ['page_names_of', 'Evidence', 'Result', 'result_of', 'is_answered', 'note_unread', 'print_answer']
 
 # %% ../../nbs/cli/07_answers.ipynb #1c04c2c4
-def files_of(pages: Pages) -> dict[str, list[int]]:
-    "Name of each file -> its pages in the document."
-    out = dict[str, list[int]]()
-    for page in pages.infos: out.setdefault(Path(page.file).name, []).append(page.number)
-    return out
-
 def page_names_of(pages: Pages) -> list[str]:
     "What the pages are called."
     from cosee.pages import page_names
@@ -41,7 +35,8 @@ class Result(TypedDict):
     answer: Optional[str]             # None: there is none, or nothing better than a guess
     guess: Optional[str]              # the best answer that was too doubtful; None: there is none
     reason: Optional[str]             # why there is no answer
-    confidence: float                 # 0-1, in the answer, the guess, or that there is none
+    confidence: Optional[float]       # 0-1, in the answer, the guess, or that there is none; None: not said
+    printed: NotRequired[Optional[bool]] # was the answer found in print? None: that cannot be told
     page: Optional[int]               # of the best evidence
     file: Optional[str]               # name of its file
     file_page: Optional[int]          # page in it, from 1
@@ -78,14 +73,16 @@ def _explain_missing(episode: Episode) -> str:
     reasons = [h.get('content') for h in proposals if abstains(h.get('answer') or h.get('content'))]
     reason = one_line(str(reasons[-1] or ''), 300) if reasons else ''
     if reason and not means_none(reason): return reason   # a sentence that says why, not the bare word
-    if proposals: return 'The pages that were shown do not say.'
+    if proposals or episode['answer']: return 'The pages that were shown do not say.'
     return f"{_NO_PROPOSAL} ({one_line(episode['stopped'], 100)})."
 
 def _describe_verdict(episode: Episode, sure: float) -> dict[str, Any]:
     "Answer, or guess, or neither, with the reason and the confidence"
-    answer, confidence = episode['answer'], round(episode['confidence'], 3)
+    answer, confidence = episode['answer'], episode['confidence']
+    confidence = None if confidence is None else round(confidence, 3)
     if abstains(answer): return dict(answer=None, guess=None, reason=_explain_missing(episode), confidence=confidence)
-    if confidence >= sure: return dict(answer=answer, guess=None, reason=None, confidence=confidence)
+    if confidence is None or confidence >= sure:
+        return dict(answer=answer, guess=None, reason=None, confidence=confidence)
     why = f'Not sure: the confidence of {confidence:.0%} is below {sure:.0%}.'
     return dict(answer=None, guess=answer, reason=why, confidence=confidence)
 
@@ -107,6 +104,7 @@ def result_of(
                     evidence=evidence, because=episode['because'], client=client,
                     model=client if tokens['total_tokens'] else None, tokens=tokens,
                     reading_seconds=round(reading, 2), seconds=round(seconds, 2), stopped=episode['stopped'])
+    if 'printed' in episode: result['printed'] = episode['printed']
     if planned := episode.get('plan'):
         result['plan'] = {k: v for k, v in planned.items() if k != 'calls'}
         result['quality'] = [{**q, **_locate_page(q['page'], pages)} for q in episode.get('quality', [])]
@@ -152,17 +150,19 @@ def _write_answer(r: Result, page: TerminalPage) -> list[str]:
     lines = [page.wrap(r['question'], 'Question  '), page.bold(page.wrap(answer, 'Answer    '))]
     hint = [page.wrap(r['hint'], 'Hint      ')] if 'hint' in r else []
     if not is_answered(r) and not r['guess']: return [*lines, page.wrap(r['reason'] or '', 'Reason    '), *hint]
-    lines.append(f"          confidence {r['confidence']:.0%}")
+    if r['confidence'] is not None: lines.append(f"          confidence {r['confidence']:.0%}")
     lines += [page.wrap(_describe_place(r['evidence'][0]), 'Where     ')] if r['evidence'] else []
+    if r.get('printed') is False: lines.append('          not found in print')
     return lines + ([page.wrap(r['because'], 'Because   ')] if r['because'] else []) + hint
 
 # %% ../../nbs/cli/07_answers.ipynb #fd0973c3
 _ENDS = dict(confidence='ended sure of it', agreement='ended in agreement', max_steps='ended with the last step')
 
-def _write_cost(r: Result, episode: Episode) -> str:
+def _write_cost(r: Result, episode: Episode, names: list[str]) -> str:
     "How much was noted and looked at, what it took, and why it ended"
     trace = episode['trace']
-    pages, shown = len(trace['pages']), {n for e in trace['events'] for n in e.get('shown') or []}
+    pages, turns = len(names), [*trace.get('events', []), *trace.get('calls', [])]
+    shown = {n for e in turns for n in e.get('shown') or []}
     seen = f'{len(shown)} of {pages} pages looked at, ' if 0 < len(shown) < pages else ''
     took = f", {r['seconds']:.1f} s" if r['seconds'] >= .05 else ''
     took += f", after {r['reading_seconds']:.1f} s of reading" if r['reading_seconds'] >= .05 else ''
@@ -187,6 +187,6 @@ def print_answer(
     names: list[str]    # what pages are called
 ):
     "Print one question with everything that belongs to it."
-    cost = page.grey(page.wrap(_write_cost(r, episode), 'Board     '))
+    cost = page.grey(page.wrap(_write_cost(r, episode, names), 'Board     '))
     lines = [*_write_answer(r, page), *_write_plan(r, page, names)]
     print('\n'.join([*lines, cost, *board_lines(episode['board'], page, names)]), end='\n\n')

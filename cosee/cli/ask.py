@@ -4,50 +4,57 @@
 
 # %% ../../nbs/cli/06_ask.ipynb #60d87764
 from __future__ import annotations
-import json, re, sys, time
+import json, math, re, sys, time
 from collections import Counter
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Callable, ClassVar, Literal, Optional, TYPE_CHECKING
-from pydantic import Field
-from .answers import Result, files_of, is_answered, note_unread, page_names_of, print_answer, result_of
+from typing import Annotated, Any, Callable, ClassVar, Literal, Optional, TYPE_CHECKING
+from pydantic import AfterValidator, Field
+from .answers import Result, is_answered, note_unread, page_names_of, print_answer, result_of
 from .clients import (ClientOptions, check_client, explain_client, make_client, open_transcriber,
                                page_sources, read_roles, settle_client, tell_duties, visual_settings)
 from .options import (Count, FileOptions, Interruptible, Many, Options, Share, Switch, TerminalPage,
                                argument, option, print_json, say, show_in_browser)
 from .help import ANSWERED, BAD_INPUT, CODES_HELP, FAILED, NOTHING, Stop
 from ..text.encoder import BOUND
-from ..utils.text import NOT_ANSWERABLE, abstains, check_question, counted, left_text, one_line, same_answer
+from ..utils.config import no_such
+from ..utils.text import NOT_ANSWERABLE, check_question, counted, left_text, one_line, same_answer
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from cosee.agents import Agent
-    from cosee.controller import CoSeeController, Episode
+    from cosee.controller import Episode
     from cosee.focus import FocusSpec
     from cosee.retrieval.index import PageIndex
     from cosee.models.client import VLMClient
     from cosee.text.ocr import TextExtractor
     from cosee.pages import Page, Pages
-    from cosee.planner.document_plan import Planned
+    from cosee.policies import Policy
 
 # %% auto #0
-__all__ = ['Method', 'Answers', 'TeamOptions', 'AnswerOutput', 'AnswerOptions', 'AskOptions', 'ask', 'sample_questions',
-           'DemoOptions', 'demo']
+__all__ = ['Answers', 'TeamOptions', 'AnswerOutput', 'AnswerOptions', 'AskOptions', 'ask', 'sample_questions', 'DemoOptions',
+           'demo']
 
 # %% ../../nbs/cli/06_ask.ipynb #d6edceb5
-Method = Literal['auto', 'team', 'direct', 'require_evidence', 'min_confidence', 'self_check', 'rules_first',
-                 'rules_first_self_check', 'escalate', 'blind']
 _AGENTS = 'scanner,detail_reader,cross_checker'
 _SNAPS: dict[str, Any] = dict(auto='auto', always=True, never=False)
+
+def _check_method(name: str) -> str:
+    "A name in `METHODS`; raises ValueError for any other"
+    from cosee.policies import METHODS
+    if name == 'screen' or name not in {*METHODS, *METHODS.aliases}:
+        raise ValueError(no_such('method', name, [m for m in METHODS if m != 'screen']))
+    return name
 
 class TeamOptions(Options):
     "How a question is answered."
     panel = 'team'
-    method: Method = option(
-        'auto', 'direct: one call; require_evidence: and no answer that no page says; min_confidence: nor one that '
-                'the model is unsure of; self_check: it is asked about its answer; rules_first: the rule-based reader '
-                'first; escalate: a team where one call does not hold; team: agents take turns; blind: before they '
-                'read each other (default: auto, by what the model takes)', 'NAME', shown=True)
-    max_steps: Count = option(3, 'most rounds of the team', 'N', shown=True)
+    method: Annotated[str, AfterValidator(_check_method)] = option(
+        'auto', 'direct: one call; self_consistency: a vote; require_evidence: one call, and no answer that no page '
+                'says; rules_first: the rule-based reader first; escalate: a team where one call does not hold; team: '
+                'agents take turns; all: see `cosee run --help` (default: auto, by what the model takes)',
+        'NAME', shown=True)
+    settings: Many = option([], 'a setting of the method, such as num_samples=5', 'FIELD=VALUE', '--set')
+    max_steps: Optional[Count] = option(None, 'most rounds of the team (default: as the method has it)', 'N',
+                                        shown=True)
     max_tokens: Optional[Count] = option(None, 'hard budget of tokens for each question', 'N', shown=True)
     agents: str = option(_AGENTS, 'roles in order of their turns, or a YAML file that lists roles of your own, each '
                                   'with a name and a duty', 'A,B,...')
@@ -106,12 +113,29 @@ class AskOptions(AnswerOptions):
 {CODES_HELP}'''
 
 # %% ../../nbs/cli/06_ask.ipynb #78caf41c
+def _choose_policy(args: AnswerOptions) -> Policy:
+    "How the options want a question answered; raises `Stop` for what does not go together"
+    from cosee.policies import SettingError
+    from cosee.qa import choose_policy
+    from cosee.utils.config import parse_yaml
+    try:
+        own = dict[str, Any](agents=None if args.agents == _AGENTS else read_roles(args.agents),
+                                  order=None if args.order == 'sequential' else args.order)
+        for given in args.settings:
+            name, eq, value = given.partition('=')
+            if not eq or not name.strip(): raise SettingError('--set', f'--set {given!r}: write FIELD=VALUE')
+            own[name.strip()] = parse_yaml(value, given)
+        return choose_policy(args.method, args.tools, args.plan, args.quality, args.max_steps, **own)
+    except SettingError as e:
+        told = f'--method {args.method}: {e}'
+        if e.setting in ('tools', 'plan', 'quality'):
+            told = f'--method {args.method} does not go with --{e.setting}, which is for a team'
+        raise Stop(told, BAD_INPUT) from e
+    except ValueError as e: raise Stop(f'--method: {e}', BAD_INPUT) from e
+
 def _check_questions(args: AnswerOptions) -> list[str]:
     "The questions; raises `Stop` for options that cannot be used"
-    read_roles(args.agents)
-    if args.method not in ('auto', 'team') and (args.plan or args.quality):
-        other = 'plan' if args.plan else 'quality'
-        raise Stop(f'--method {args.method} does not go with --{other}, which is for a team', BAD_INPUT)
+    _choose_policy(args)
     for name in (args.client or '', *args.fallback): check_client(args, name)
     if not all(map(one_line, args.question)):
         raise Stop('--question: a question is empty; write what you want to know', BAD_INPUT)
@@ -139,7 +163,7 @@ def _tell_numbers(args: AnswerOptions, pages: Pages):
 def _open_document(args: AnswerOptions) -> tuple[Pages, VLMClient]:
     "Pages and client; whatever the user can mend raises `Stop`"
     from cosee.models.remote import VLMClientError
-    from cosee.pages import load_pages
+    from cosee.pages import files_of, load_pages
     try:
         pages = load_pages(args.files, dpi=_choose_dpi(args), pages=args.pages, password=args.password)
         explain_client(args)
@@ -281,20 +305,34 @@ def _describe_shown(event: dict[str, Any], pages: Pages) -> str:
     return f", shown {'; '.join(f'{one_line(file, 60)}, {_list_pages(own)}' for file, own in list(held.items())[:4])}"
 
 # %% ../../nbs/cli/06_ask.ipynb #c8f4849f
-def _make_listener(args: AnswerOptions, pages: Pages) -> Callable[[str, dict[str, Any]], None]:
-    "A listener for `CoSeeController.run`"
+def _most_turns(policy: Policy) -> int:
+    "How many turns a policy takes at most; 3 agents in 3 rounds where it does not say"
+    return math.ceil(len(getattr(policy, 'agents', '123')) * (getattr(policy, 'max_steps', None) or 3))
+
+def _make_listener(args: AnswerOptions, pages: Pages) -> Callable[[str, Any], None]:
+    "A listener for `answer_question`"
     start = last = time.perf_counter()
-    done, turns = 0, len(read_roles(args.agents)) * args.max_steps
-    def listen(kind: str, event: dict[str, Any]):
-        nonlocal done, last
-        who, now = f"  step {event.get('step')}  {event.get('agent', ''):<14}", time.perf_counter()
-        left = left_text(now - start, done, turns).replace('about', 'at most about')
-        if kind == 'start': _say_progress(args, f'{who} ...{left}', now - last > _EVERY)
+    done, turns, named = 0, _most_turns(_choose_policy(args)), ''
+    def listen(kind: str, event: Any):
+        nonlocal done, last, named
+        now = time.perf_counter()
+        if kind == 'labels':
+            for label, number in event['labels'].items():
+                say(args, f'  what the PDF calls page {label} is page {number} here')
+        if kind == 'files' and event['files']:
+            named = ', '.join(one_line(f, 60) for f in event['files'])
+            say(args, f'  the question names {named}')
+        elif kind == 'files': say(args, f'  {named}: no answer there; looking through all files')
+        if kind == 'plan': _tell_plan(args, event)
         if kind == 'escalate': say(args, f"  one call is not enough: {event['reason']}; the team is asked")
-        if kind != 'turn': return
+        if kind not in ('start', 'turn'): return
+        who = f"  step {event.get('step')}  {event.get('agent', ''):<14}"
+        left = left_text(now - start, done, turns).replace('about', 'at most about')
+        if kind == 'start': return _say_progress(args, f'{who} ...{left}', now - last > _EVERY)
         done, last = done + 1, now
         say(args, f'{who} {_turn_text(event)}{_describe_shown(event, pages)}')
     return listen
+
 
 # %% ../../nbs/cli/06_ask.ipynb #cb2a78fe
 def _make_zoom(args: AnswerOptions, pages: Pages) -> Callable[[int], Image]:
@@ -302,102 +340,47 @@ def _make_zoom(args: AnswerOptions, pages: Pages) -> Callable[[int], Image]:
     def finer(n: int) -> Image: return pages.page(n, dpi=2 * _choose_dpi(args), max_side=None)
     return finer
 
-def _make_team(args: AnswerOptions, client: VLMClient, pages: Pages) -> list[Agent]:
-    "The agents that were asked for, with tools if they were"
-    from cosee.policies import build_team
-    agents = build_team(client, read_roles(args.agents))
-    if not args.tools: return agents
-    from cosee.tools.agent import with_tools
-    return with_tools(agents, _make_zoom(args, pages))
 
 # %% ../../nbs/cli/06_ask.ipynb #925350f1
-def _tell_plan(args: AnswerOptions, planned: Planned):
+def _tell_plan(args: AnswerOptions, planned: dict[str, Any]):
     "Say on standard error what is planned"
-    from cosee.planner.document_plan import plan_text
-    if planned.error: say(args, one_line(f'no plan by the model: {planned.error}', 200))
-    say(args, f'plan by {planned.by}: {plan_text(planned) or "nothing but to answer"}')
+    from cosee.planner.document_plan import DocumentPlan, Planned, plan_text
+    made = Planned(**{**planned, 'plan': DocumentPlan(**planned['plan'])})
+    if made.error: say(args, one_line(f'no plan by the model: {made.error}', 200))
+    say(args, f'plan by {made.by}: {plan_text(made) or "nothing but to answer"}')
 
-def _shapes_team(args: AnswerOptions) -> bool:
-    "Is a certain team asked for?"
-    return args.tools or args.plan or args.quality or args.agents != _AGENTS or args.order != 'sequential'
-
-def _choose_controller(args: AnswerOptions, client: VLMClient, pages: Pages, focus: FocusSpec) -> CoSeeController:
-    "The controller that the options ask for"
-    from cosee.planner.quality import MEASURES
-    from cosee.planner.document_plan import PlannedController, quality_plan
-    from cosee.cascade import make_controller
-    crew = _make_team(args, client, pages)
-    shared = dict[str, Any](order=args.order, page_selection=focus, snap=_SNAPS[args.snap])
-    if args.plan or args.quality:
-        return PlannedController(crew, args.max_steps, source=_make_zoom(args, pages), planner=client,
-                                 planned=None if args.plan else quality_plan(),
-                                 which=tuple(MEASURES) if args.quality else None,
-                                 on_plan=lambda planned: _tell_plan(args, planned), **shared)
-    return make_controller(args.method, crew, args.max_steps, shaped=_shapes_team(args), **shared)
 
 # %% ../../nbs/cli/06_ask.ipynb #08d3f36f
-def _first_error(episode: Episode) -> str:
-    "The first error, where no agent could act; otherwise ''"
-    def is_turn(event: Any) -> bool: return not {'quality', 'plan'} & {*(event.get('applied') or {}).get('tags', [])}
-    events = [e for e in episode['trace']['events'] if is_turn(e)]
-    if not events or any(e['valid'] or e['calls'] for e in events): return ''
-    return events[0]['error']
-
-def _tell_method(args: AnswerOptions, client: VLMClient, controller: CoSeeController):
+def _tell_method(args: AnswerOptions, client: VLMClient, policy: Policy):
     "Say once how a model is asked, and what a team would cost or costs"
+    from cosee.cascade import Auto, Cascade, usual_method
     from cosee.models.wrappers import known_client
-    from cosee.cascade import CascadeController, usual_policy
+    from cosee.policies import Team
     if args.method_said or not known_client(client).uses_model: return
-    args.method_said, agents = True, len(controller.agents)
-    team = f'a team of {agents}, up to {agents * controller.max_steps} calls a question'
-    if not isinstance(controller, CascadeController): say(args, f'method: {team}; --method direct asks once')
-    elif args.method == 'auto': say(args, f'method {usual_policy(client)}: one call; --method team asks {team}')
+    args.method_said = True
+    usual = f'a team of 3, up to {_most_turns(policy)} calls a question'
+    if isinstance(policy, Auto): say(args, f'method {usual_method(client)}: one call; --method team asks {usual}')
+    elif isinstance(policy, Team) and not isinstance(policy, Cascade):
+        team = f'a team of {len(policy.agents)}, up to {_most_turns(policy)} calls a question'
+        say(args, f'method: {team}; --method direct asks once')
 
 def _run_episode(args: AnswerOptions, client: VLMClient, pages: Pages, question: str, focus: FocusSpec) -> Episode:
-    "The episode of one question; raises `Stop` where no agent could act"
+    "The episode of one question; raises `Stop` where no agent could act, and where the model cannot be reached"
+    from cosee.budgets import describe_failure
+    from cosee.models.remote import VLMClientError
     from cosee.models.usage import Ledger
-    controller = _choose_controller(args, client, pages, focus)
-    _tell_method(args, client, controller)
-    episode = controller.run(pages, question, ledger=Ledger(args.max_tokens), on_event=_make_listener(args, pages))
-    if error := _first_error(episode): raise Stop(f'{question!r}: no agent could act: {error}')
+    from cosee.qa import answer_question
+    policy = _choose_policy(args)
+    _tell_method(args, client, policy)
+    try:
+        episode = answer_question(pages, question, client, policy, Ledger(args.max_tokens), page_selection=focus,
+                                  on_event=_make_listener(args, pages), snap=_SNAPS[args.snap],
+                                  source=_make_zoom(args, pages))
+    except VLMClientError as e: raise Stop(f'{question!r}: no agent could act: {e}') from e
+    fault = describe_failure(episode)
+    if fault.startswith('no agent'): raise Stop(f'{question!r}: {fault}')
     return episode
 
-# %% ../../nbs/cli/06_ask.ipynb #left0005
-_PAGE_LABEL = re.compile(r'\b((?:page|seite|p\.) *)([A-Za-z]+(?:-?[0-9]+)?)\b', re.I)
-
-def _resolve_labels(args: AnswerOptions, pages: Pages, question: str) -> str:
-    "Write the number of a page for the label by which a question names it, such as page iv"
-    labels = [label.casefold() for label in pages.labels] if _PAGE_LABEL.search(question) else []
-    def number_of(m: re.Match[str]) -> str:
-        if labels.count(m[2].casefold()) != 1: return m[0]
-        number = labels.index(m[2].casefold()) + 1
-        say(args, f'  what the PDF calls page {m[2]} is page {number} here')
-        return f'{m[1]}{number}'
-    return _PAGE_LABEL.sub(number_of, question)
-
-# %% ../../nbs/cli/06_ask.ipynb #7eabce26
-def _find_files(args: AnswerOptions, client: VLMClient, pages: Pages, question: str) -> list[str]:
-    "The files that a question names, where there are several; [] where it names none, or all"
-    from cosee.retrieval.index import files_named
-    held = files_of(pages)
-    names, words = list(held), getattr(client, 'words', None)
-    def text_of(i: int) -> str:
-        shown = [pages.info(n) for n in held[names[i]][:3]]
-        return '\n'.join(line['text'] for page in (words.read(shown) if words else [])
-                         for line in page['lines'])
-    if args.focus == 'all' or len(names) < 2: return []
-    found = [names[i] for i in files_named(question, names, text_of if words else None)]
-    if found: say(args, f"  the question names {', '.join(one_line(f, 60) for f in found)}")
-    return found
-
-def _focus_on_files(args: AnswerOptions, pages: Pages, some: list[str], focus: FocusSpec) -> FocusSpec:
-    "A focus on the pages of some files"
-    from cosee.focus import index_of
-    from cosee.retrieval.index import FileFocus
-    held = files_of(pages)
-    visual = focus.get('visual') if isinstance(focus, dict) else None
-    index = getattr(focus, 'index', None) or (lambda document: index_of(document, visual=visual))
-    return FileFocus([n for name in some for n in held[name]], index, args.k)
 
 # %% ../../nbs/cli/06_ask.ipynb #9c30d26c
 def _ask_one(args: AnswerOptions, client: VLMClient, answers: Answers, question: str, focus: FocusSpec,
@@ -405,19 +388,15 @@ def _ask_one(args: AnswerOptions, client: VLMClient, answers: Answers, question:
     "Answer a question, of the files that it names if it names any, and of all if these do not answer it"
     from cosee.models.discovery import model_hint
     pages, episodes, results = answers
-    asked, question = question, _resolve_labels(args, pages, question)
-    start, some = time.perf_counter(), _find_files(args, client, pages, question)
-    episode = _run_episode(args, client, pages, question, _focus_on_files(args, pages, some, focus) if some else focus)
-    if some and abstains(episode['answer']):
-        say(args, f"  {', '.join(some)}: no answer there; looking through all files")
-        episode, some = _run_episode(args, client, pages, question, focus), []
+    start = time.perf_counter()
+    episode = _run_episode(args, client, pages, question, focus)
     episode['seconds'] = time.perf_counter() - start
     sure = _SURE.get(args.client or '', 0.) if args.sure is None else args.sure
     args.unread |= {int(n): why for n, why in episode['trace'].get('unread', {}).items()}
-    result = note_unread(result_of(episode, asked, client.name, pages, episode['seconds'], reading, sure),
+    result = note_unread(result_of(episode, question, client.name, pages, episode['seconds'], reading, sure),
                          args.unread, pages)
     if pages.left_out: result['left_out'] = [one._asdict() for one in pages.left_out]
-    if some: result['files'] = some
+    if named := episode.get('files'): result['files'] = named
     if args.client == 'ocr' and not is_answered(result) and len(args.unread) < len(pages):
         result['hint'] = model_hint()
     if reader := open_transcriber(args): result['reading_tokens'] = reader.usage.total_tokens

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, List, Optional, cast
 from pydantic import Field, field_validator
 from ..agents import Action, Agent, Model, PageImage, words_of
 from ..board import Board, View, whole_document
-from ..budgets import Answer, Task
+from ..budgets import Task
 from ..controller import CallRecord, CoSeeController, Episode, Event, Hypothesis, OnEvent, call_record
 from ..focus import Choice, FocusSpec, OraclePages, Pictures, Viewing, index_of, listed, make_focus
 from ..models.backends import record
@@ -367,10 +367,22 @@ def _add_quality(episode: Episode, found: dict[int, list[Finding]]) -> Episode:
 class PlannedTeam(Team):
     "A plan, then a team with a Board that follows it."
     kind: ClassVar[type[CoSeeController]] = PlannedController
+    plan: bool = True     # does the model plan? Else only how well pages can be read is told
+    quality: bool = False # is everything measured that tells how well a page can be read?
+    tools: bool = False   # may agents look closer, whatever the plan says?
 
-    def solve(self, task: Task) -> Answer:
+    def controller_for(self, task: Task, agents: Sequence[Agent], **kwargs: Any) -> CoSeeController:
+        "Make the controller that leads the team by the plan."
+        crew = with_tools(agents, task.source) if self.tools else agents
+        which = tuple(MEASURES) if self.quality else None
+        return super().controller_for(task, crew, source=task.source, which=which, **kwargs)
+
+    def solve(self, task: Task) -> Episode:
         "Plan on the task's account, and let the team follow."
         task.look(self.focus, self.k).keep_answer()
-        made = plan_document(task.question, task.images, task.client, task.focus, task.ledger)
+        made = quality_plan()
+        if self.plan: made = plan_document(task.question, task.images, task.client, task.focus, task.ledger)
+        if task.on_event is not None: task.on_event('plan', made.to_dict())
         if made.plan.pages: task.look(_PlannedPages(made.plan.pages))
         return self.run_team(task, planned=made)
+

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Literal, Optional, TYPE_CHECKING, TypedDict, Union
 from ..agents import Action, Model, PageImage
 from ..board import View
-from ..budgets import Answer, Task
+from ..budgets import Task
 from ..controller import Episode, Event
 from ..datasets.records import DataError, Images, Located
 from ..datasets.sample import Layout, PageBox, Sample, Split
@@ -294,7 +294,7 @@ def _find_instruction(style: Optional[str], meta: Mapping[str, Any]) -> str:
     if style not in SYSTEM_PROMPTS: raise ValueError(no_such('style', style, SYSTEM_PROMPTS))
     return SYSTEM_PROMPTS[style]
 
-def screen_method(task: Task, style: Optional[str] = None, max_new_tokens: int = 160) -> Answer:
+def screen_method(task: Task, style: Optional[str] = None, max_new_tokens: int = 160) -> Episode:
     "Ask for one step on a screen; the answer is its text or its arguments. Raises ValueError for an unknown style."
     task.snap = False   # a step stands nowhere in print
     schema = tool_call_schema() if getattr(task.client, 'constrains', False) else None

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional, TypedDict, Union
 from ..agents import Action, Agent, PageImage
 from ..board import Board, View
+from ..budgets import Task
 from ..controller import CoSeeController
 from ..utils.boxes import Box, rounded, thousandths, widened
 from ..focus import num_pages
@@ -248,6 +249,7 @@ class ToolTeam(Team):
     "A team with a Board whose agents may look closer before they write."
     max_calls: Whole = 3   # most calls of tools in a turn
 
-    def controller(self, agents: Sequence[Agent], *args: Any, **kwargs: Any) -> CoSeeController:
+    def controller_for(self, task: Task, agents: Sequence[Agent], **kwargs: Any) -> CoSeeController:
         "Make the controller that leads the team with its tools."
-        return super().controller(with_tools(agents, max_calls=self.max_calls), *args, **kwargs)
+        return super().controller_for(task, with_tools(agents, task.source, max_calls=self.max_calls), **kwargs)
+

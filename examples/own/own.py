@@ -4,7 +4,6 @@ import re
 from cosee.controller import CoSeeController
 from cosee.policies import register_method
 from cosee.eval.registry import answer_text, gold_texts, scorer
-from cosee.budgets import outcome_of
 from cosee.policies import build_team
 from cosee.utils.json_scan import read_answer
 from cosee.models.client import Reply, VLMClient, content_blocks
@@ -44,7 +43,7 @@ def short_answer(task, max_new_tokens=48):
 def tax_team(task, agents=("scanner", "detail_reader"), max_steps=1):
     "A team whose agents may call a tool of one's own besides the usual ones."
     crew = with_tools(build_team(task.client, agents), tools=["zoom", "ocr", WithTax()])
-    return outcome_of(CoSeeController(crew, max_steps).run(task.images, task.question, ledger=task.ledger))
+    return CoSeeController(crew, max_steps).run(task.images, task.question, ledger=task.ledger)
 
 
 @register_client("largest_amount", "answers with the largest amount on the pages")
