@@ -25,8 +25,8 @@ from .utils.text import NOT_ANSWERABLE, abstains, check_question, one_line
 
 # %% auto #0
 __all__ = ['Prompt', 'DIRECT', 'NOT_ASKED', 'SMALLEST_SIDE', 'LEAST_PAGE_TOKENS', 'Answer', 'Instruction', 'describe_failure',
-           'Task', 'shrink_pages', 'pages_shown', 'outcome_of', 'seed_of', 'rounding_threshold', 'stochastic_rounding',
-           'sample_id']
+           'Task', 'shrink_pages', 'pages_shown', 'pages_of_trace', 'outcome_of', 'seed_of', 'rounding_threshold',
+           'stochastic_rounding', 'sample_id']
 
 # %% ../nbs/core/02_budgets.ipynb #b0d90006
 if TYPE_CHECKING:
@@ -101,7 +101,6 @@ def describe_failure(
     raised = [e['error'] for e in events if e['error'] and not e['calls']]
     if raised and len(raised) == len(events): return f'no agent could act: {raised[0]}'
     return episode['stopped'].removeprefix(PAGES_FAILED) if episode['stopped'].startswith(PAGES_FAILED) else ''
-
 
 # %% ../nbs/core/02_budgets.ipynb #1a6655e7
 NOT_ASKED = 'not asked'   # how `stopped` begins where the budget covered no call at all
@@ -325,7 +324,6 @@ class Task:
         if isinstance(tokens, int): found['page_tokens'] = tokens
         return found
 
-
 # %% ../nbs/core/02_budgets.ipynb #994ec932
 SMALLEST_SIDE = 320   # pixels of the longer side
 
@@ -386,6 +384,12 @@ def pages_shown(
     "List the pages that were shown."
     return list(dict.fromkeys(p for turn in turns for p in turn.get('shown', [])))
 
+def pages_of_trace(
+    trace: Mapping[str, Any] # of an episode, of turns or of calls
+) -> list[int]:              # in order of appearance; none where it was not noted
+    "List the pages that were shown in any turn or call, that for the last guess included."
+    return pages_shown([*trace.get('events', []), *trace.get('calls', []), trace.get('guess', {})])
+
 # %% ../nbs/core/02_budgets.ipynb #072a79c8
 def outcome_of(
     episode: Episode # of a policy, or of `CoSeeController.run`
@@ -394,17 +398,15 @@ def outcome_of(
     trace = episode['trace']
     is_calls = trace.get('kind') == 'calls'
     if fault := describe_failure(episode): raise RuntimeError(fault)
-    turns = trace['calls'] if is_calls else [*trace['events'], *([trace['guess']] if 'guess' in trace else [])]
     raised = 0 if is_calls else sum(bool(e['error'] and not e['calls']) for e in trace['events'])
     out = Answer(answer=episode['answer'], confidence=episode['confidence'], page=episode['page'],
                  evidence=episode['evidence'], usage=episode['usage'], invalid=trace.get('invalid', 0), raised=raised,
                  steps=episode['steps'], stopped=episode['stopped'],
-                 board=None if is_calls else episode['board'].to_dict(), trace=trace, shown=pages_shown(turns))
+                 board=None if is_calls else episode['board'].to_dict(), trace=trace, shown=pages_of_trace(trace))
     if not is_calls: out['plain'] = trace.get('plain', 0)
     for key in ('did', 'page_tokens'):
         if key in episode: out[key] = episode[key]
     return out
-
 
 # %% ../nbs/core/02_budgets.ipynb #3a9cb7a6
 def seed_of(

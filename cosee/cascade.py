@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Optional, cast, get_args
 from .agents import (DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, ROLES, Action, Agent, Model, invalid_action,
                           reading_of, role_text, words_of)
 from .board import Board, View
-from .budgets import DIRECT, Task, pages_shown
+from .budgets import DIRECT, Task, pages_of_trace, pages_shown
 from .controller import (MODEL_FAILED, PAGES_FAILED, CoSeeController, Episode, Event, Hypothesis, OnEvent, Snap,
                               add_note, proposals_of)
 from .focus import listed
@@ -100,14 +100,12 @@ def find_print(
     found = [checker.check(answer, e['page'], cast(Optional[Box], e['bbox'])) for e in episode['evidence']]
     if {'box', 'page'} & {*found}: return True
     if found: return False if '' in found else None
-    turns = [*trace.get('events', []), *cast(Any, trace).get('calls', []), trace.get('guess', {})]
-    pages = pages_shown(turns) or range(1, len(checker.document) + 1)
+    pages = pages_of_trace(trace) or range(1, len(checker.document) + 1)
     if place := checker.find(answer, pages):
         episode['page'] = place.page
         episode['evidence'] = [dict(page=place.page, bbox=list(place.bbox), content=one_line(answer, 300), cell=None)]
         return True
     return None if _is_common(answer) or not any(checker.page(n) for n in pages) else False
-
 
 # %% ../nbs/core/04_cascade.ipynb #ac74000b
 RULES_SUFFICE = .9   # confidence from which nobody else need be asked
@@ -433,4 +431,3 @@ class Auto(Policy):
         name = usual_method(task.client)
         chosen = Cascade(accept=()) if name == 'direct' else make_method(name).policy   # the one call writes a note
         return chosen.model_copy(update=dict(focus=self.focus, k=self.k)).solve(task)
-

@@ -89,7 +89,6 @@ class Policy(BaseModel):
                     meta=meta or {}, on_event=on_event, earlier=earlier, snap=snap, source=source)
         return task.run(self.solve)
 
-
 # %% ../nbs/core/03_policies.ipynb #b0d9100c
 class Single(Policy):
     "One call."

@@ -67,7 +67,6 @@ def choose_policy(
     if max_steps is not None and 'max_steps' in METHODS.find(method).kind.model_fields: given['max_steps'] = max_steps
     return make_method(dict(type=method, **given)).policy
 
-
 # %% ../nbs/core/06_qa.ipynb #qa680002
 _PAGE_LABEL = re.compile(r'\b((?:page|seite|p\.) *)([A-Za-z]+(?:-?[0-9]+)?)\b', re.I)
 
@@ -99,7 +98,6 @@ def find_files(
         shown = [cast(Pages, pages).info(n) for n in files[names[i]][:3]]
         return '\n'.join(line['text'] for page in words.read(shown) for line in page['lines'])
     return [names[i] for i in files_named(question, names, text_of if words else None)]
-
 
 # %% ../nbs/core/06_qa.ipynb #qa680003
 def _choose_pages(policy: Policy, selection: Optional[FocusSpec]) -> Policy:
@@ -147,7 +145,6 @@ def answer_question(
     tell('files', dict(files=[]))
     return answer(page_selection)
 
-
 # %% ../nbs/core/06_qa.ipynb #b0d95008
 def ask(
     document: PagesLike,       # a PDF, image or folder, several of them, or pages that are open
@@ -171,4 +168,3 @@ def ask(
     if fault or episode['stopped'].startswith(MODEL_FAILED):
         raise VLMClientError(fault or episode['stopped'].removeprefix(MODEL_FAILED))
     return episode
-

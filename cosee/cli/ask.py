@@ -305,14 +305,19 @@ def _describe_shown(event: dict[str, Any], pages: Pages) -> str:
     return f", shown {'; '.join(f'{one_line(file, 60)}, {_list_pages(own)}' for file, own in list(held.items())[:4])}"
 
 # %% ../../nbs/cli/06_ask.ipynb #c8f4849f
-def _most_turns(policy: Policy) -> int:
-    "How many turns a policy takes at most; 3 agents in 3 rounds where it does not say"
-    return math.ceil(len(getattr(policy, 'agents', '123')) * (getattr(policy, 'max_steps', None) or 3))
+def _find_team(policy: Policy) -> Any:
+    "The policy where its agents take turns in rounds; else the team that `--method team` asks"
+    from cosee.policies import Team, make_method
+    return policy if isinstance(policy, Team) else make_method('team').policy
 
-def _make_listener(args: AnswerOptions, pages: Pages) -> Callable[[str, Any], None]:
+def _most_turns(team: Any) -> int:
+    "How many turns a team takes at most"
+    return math.ceil(len(team.agents) * team.max_steps)
+
+def _make_listener(args: AnswerOptions, pages: Pages, policy: Policy) -> Callable[[str, Any], None]:
     "A listener for `answer_question`"
     start = last = time.perf_counter()
-    done, turns, named = 0, _most_turns(_choose_policy(args)), ''
+    done, turns, named = 0, _most_turns(_find_team(policy)), ''
     def listen(kind: str, event: Any):
         nonlocal done, last, named
         now = time.perf_counter()
@@ -333,13 +338,11 @@ def _make_listener(args: AnswerOptions, pages: Pages) -> Callable[[str, Any], No
         say(args, f'{who} {_turn_text(event)}{_describe_shown(event, pages)}')
     return listen
 
-
 # %% ../../nbs/cli/06_ask.ipynb #cb2a78fe
 def _make_zoom(args: AnswerOptions, pages: Pages) -> Callable[[int], Image]:
     "A function from the number of a page to a picture of it at twice the resolution"
     def finer(n: int) -> Image: return pages.page(n, dpi=2 * _choose_dpi(args), max_side=None)
     return finer
-
 
 # %% ../../nbs/cli/06_ask.ipynb #925350f1
 def _tell_plan(args: AnswerOptions, planned: dict[str, Any]):
@@ -349,20 +352,16 @@ def _tell_plan(args: AnswerOptions, planned: dict[str, Any]):
     if made.error: say(args, one_line(f'no plan by the model: {made.error}', 200))
     say(args, f'plan by {made.by}: {plan_text(made) or "nothing but to answer"}')
 
-
 # %% ../../nbs/cli/06_ask.ipynb #08d3f36f
 def _tell_method(args: AnswerOptions, client: VLMClient, policy: Policy):
     "Say once how a model is asked, and what a team would cost or costs"
     from cosee.cascade import Auto, Cascade, usual_method
     from cosee.models.wrappers import known_client
-    from cosee.policies import Team
     if args.method_said or not known_client(client).uses_model: return
-    args.method_said = True
-    usual = f'a team of 3, up to {_most_turns(policy)} calls a question'
-    if isinstance(policy, Auto): say(args, f'method {usual_method(client)}: one call; --method team asks {usual}')
-    elif isinstance(policy, Team) and not isinstance(policy, Cascade):
-        team = f'a team of {len(policy.agents)}, up to {_most_turns(policy)} calls a question'
-        say(args, f'method: {team}; --method direct asks once')
+    args.method_said, team = True, _find_team(policy)
+    told = f'a team of {len(team.agents)}, up to {_most_turns(team)} calls a question'
+    if isinstance(policy, Auto): say(args, f'method {usual_method(client)}: one call; --method team asks {told}')
+    elif team is policy and not isinstance(policy, Cascade): say(args, f'method: {told}; --method direct asks once')
 
 def _run_episode(args: AnswerOptions, client: VLMClient, pages: Pages, question: str, focus: FocusSpec) -> Episode:
     "The episode of one question; raises `Stop` where no agent could act, and where the model cannot be reached"
@@ -374,13 +373,12 @@ def _run_episode(args: AnswerOptions, client: VLMClient, pages: Pages, question:
     _tell_method(args, client, policy)
     try:
         episode = answer_question(pages, question, client, policy, Ledger(args.max_tokens), page_selection=focus,
-                                  on_event=_make_listener(args, pages), snap=_SNAPS[args.snap],
+                                  on_event=_make_listener(args, pages, policy), snap=_SNAPS[args.snap],
                                   source=_make_zoom(args, pages))
     except VLMClientError as e: raise Stop(f'{question!r}: no agent could act: {e}') from e
     fault = describe_failure(episode)
     if fault.startswith('no agent'): raise Stop(f'{question!r}: {fault}')
     return episode
-
 
 # %% ../../nbs/cli/06_ask.ipynb #9c30d26c
 def _ask_one(args: AnswerOptions, client: VLMClient, answers: Answers, question: str, focus: FocusSpec,

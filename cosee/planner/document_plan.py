@@ -5,7 +5,7 @@
 # %% ../../nbs/planner/05_document_plan.ipynb #752af777
 from __future__ import annotations
 import copy, re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, List, Optional, cast
 from pydantic import Field, field_validator
@@ -304,12 +304,11 @@ class PlannedController(CoSeeController):
         planned: Optional[Planned] = None,           # a plan that was made before, such as `quality_plan()`
         source: Source = None,                       # where finer pages for tools come from
         which: Optional[tuple[str, ...]] = None,     # measures; None: those that the plan wants
-        on_plan: Optional[Callable[[Planned], Any]] = None, # called with the plan
         **kwargs: Any                                # more for `CoSeeController`
     ):
         super().__init__(list(agents), *args, **kwargs)
         self.planner = planner or next((a.qwen_client for a in agents if a.qwen_client is not None), None)
-        self.planned, self.source, self.which, self.on_plan = planned, source, which, on_plan
+        self.planned, self.source, self.which = planned, source, which
         self.notes: list[_NoteAgent] = []
 
     def groups(self, step: int, board: Board, hypotheses: Sequence[Hypothesis]) -> Iterable[list[Agent]]:
@@ -338,7 +337,6 @@ class PlannedController(CoSeeController):
         "Plan, then run one episode; raises what `CoSeeController.run` raises."
         images, ledger = listed(images), Ledger() if ledger is None else ledger
         made = self.planned or plan_document(question, images, self.planner, self.page_selection, ledger)
-        if self.on_plan is not None: self.on_plan(made)
         plan = made.plan
         which = self.which or tuple(m for m in wanted_measures(plan) if m in MEASURES)
         quality = ImageQuality(images, which, scope_box(plan))
@@ -385,4 +383,3 @@ class PlannedTeam(Team):
         if task.on_event is not None: task.on_event('plan', made.to_dict())
         if made.plan.pages: task.look(_PlannedPages(made.plan.pages))
         return self.run_team(task, planned=made)
-
