@@ -51,6 +51,10 @@ class Answer(TypedDict):
     trace: dict[str, Any]           # everything that is needed to look at it again
     shown: NotRequired[list[int]]   # pages that were shown in any call, in order of appearance
     page_tokens: NotRequired[int]   # most tokens of the text of a page, where page text was shown
+    guess: NotRequired[str]         # the answer that was withheld: confidence, page and evidence are its own
+    reason: NotRequired[str]        # why there is no answer
+    printed: NotRequired[Optional[bool]] # was the answer found in print? None: that cannot be told
+    files: NotRequired[list[str]]   # those of several that the question names, if it was asked of these alone
     did: NotRequired[dict[str, Any]] # what a policy did: first answers, its cascade
 
 # %% ../nbs/core/02_budgets.ipynb #b0d90009
@@ -404,7 +408,7 @@ def outcome_of(
                  steps=episode['steps'], stopped=episode['stopped'],
                  board=None if is_calls else episode['board'].to_dict(), trace=trace, shown=pages_of_trace(trace))
     if not is_calls: out['plain'] = trace.get('plain', 0)
-    for key in ('did', 'page_tokens'):
+    for key in ('guess', 'reason', 'printed', 'files', 'did', 'page_tokens'):
         if key in episode: out[key] = episode[key]
     return out
 

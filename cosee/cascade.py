@@ -11,8 +11,8 @@ from .agents import (DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, ROLES, Action, Age
                           reading_of, role_text, words_of)
 from .board import Board, View
 from .budgets import DIRECT, Task, pages_of_trace, pages_shown
-from .controller import (MODEL_FAILED, PAGES_FAILED, CoSeeController, Episode, Event, Hypothesis, OnEvent, Snap,
-                              add_note, proposals_of)
+from .controller import (MODEL_FAILED, PAGES_FAILED, WITHHELD, CoSeeController, Episode, Event, Hypothesis,
+                              OnEvent, Snap, proposals_of, withhold)
 from .focus import listed
 from .models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
 from .models.text_prompts import (CHECK_PROMPT, CHECK_TOKENS, p_true_logit, rules_first_confidence,
@@ -23,6 +23,7 @@ from .models.usage import Ledger
 from .models.wrappers import ClientWrapper, known_client
 from .pages import page_numbers
 from .policies import Count, PageSelection, Policy, Share, Team, make_method
+from .text.encoder import BOUND
 from .text.linearization import values_in
 from .text.grounding import Location, TextLocator, open_locator
 from .utils.boxes import Box
@@ -94,8 +95,8 @@ def find_print(
     episode: Episode,        # of any policy; gets a place where its answer named none and stands on a page
     checker: EvidenceChecker # of its document
 ) -> Optional[bool]:         # None where that cannot be told: no answer, or one that stands anywhere, or no page text
-    "Say whether an answer is printed on its pages."
-    answer, trace = episode['answer'], episode['trace']
+    "Say whether an answer, or a guess, is printed on its pages."
+    answer, trace = episode.get('guess') or episode['answer'], episode['trace']
     if not answer or abstains(answer): return None
     found = [checker.check(answer, e['page'], cast(Optional[Box], e['bbox'])) for e in episode['evidence']]
     if {'box', 'page'} & {*found}: return True
@@ -231,8 +232,6 @@ def _find_doubt(episode: Episode, accept: Sequence[Criterion], checker: Evidence
     return f"its confidence of {episode['confidence']:.0%} is below {min_confidence:.0%}"
 
 # %% ../nbs/core/04_cascade.ipynb #ac740018
-CASCADE = 'cascade'   # who writes that an answer is withheld
-
 def _summarize(reading: Optional[Mapping[str, Any]]) -> Optional[dict[str, Any]]:
     "Summarize a reading as a record keeps it"
     return None if reading is None else {k: reading[k] for k in ('answer', 'page', 'confidence')}
@@ -240,15 +239,6 @@ def _summarize(reading: Optional[Mapping[str, Any]]) -> Optional[dict[str, Any]]
 def _list_calls(episode: Episode) -> list[Any]:
     "List the calls of an episode, as its trace keeps them"
     return [c for e in episode['trace']['events'] for c in e['calls']]
-
-def _withhold(first: Episode, reason: str) -> Episode:
-    "Correct the answer of an episode of one call, for a `reason`"
-    said, last = first['answer'], first['hypotheses'][-1:]
-    if not last or abstains(said): return first
-    told = dict(action='REVISE', target_cell_id=last[0]['cell'], answer=NOT_ANSWERABLE,
-                confidence=round(1 - first['confidence'], 3), view=dict(page=first['page'] or 1),
-                content=f'{one_line(said, 80)!r} is withheld: {reason}')
-    return add_note(first['trace'], told, CASCADE)
 
 def _finish(episode: Episode, cascade: dict[str, Any], ledger: Ledger, stopped: str = '', **trace: Any) -> Episode:
     "Keep in the episode what the cascade did, and the account as it stands"
@@ -324,8 +314,8 @@ class CascadeController(CoSeeController):
                        rules=_summarize(reader.rules), kept=False, confidence=sure, calls=len(_list_calls(first)),
                        tokens=ledger.spent)
         if not reason or failed or self.otherwise == 'abstain':
-            out = _withhold(first, reason) if reason else first
-            if out is not first: ended = 'withheld'
+            out = withhold(first, reason) if reason else first
+            if out is not first: ended = WITHHELD
             elif cascade['calls'] and not failed: ended = 'one call'
             else: ended = 'rules' if first['answer'] else first['stopped']
             _finish(out, cascade, ledger, ended)
@@ -421,10 +411,14 @@ def usual_method(
     return 'rules_first' if isinstance(model, TextClient) and not model.keep_images else 'direct'
 
 class Auto(Policy):
-    "What suits the model that is asked."
+    "What suits the model that is asked; a reader by rules gives what it is sure of."
     goes_on: ClassVar[bool] = True
     focus: PageSelection = 'auto' # which pages are shown
     k: Count = 4                  # pages that are searched for
+
+    def usual_bound(self, client: Any) -> float:
+        "Give the bound that was measured for the reader by rules; none for a model."
+        return BOUND if usual_method(client) == 'team' else 0.
 
     def solve(self, task: Task) -> Episode:
         "Answer as the method that `usual_method` names."

@@ -20,13 +20,13 @@ from .models.backends import record
 from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord, usage_text
 from .pages import Page, PageError, page_names, page_sizes
 from .utils.json_scan import read_confidence
-from .utils.text import abstains, answer_key, check_question, html_text, one_line
+from .utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, html_text, one_line
 
 # %% auto #0
-__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'PAGES_FAILED', 'Hypothesis', 'CallRecord', 'Event',
-           'TracePage', 'Guess', 'Decided', 'Trace', 'CoSeeController', 'proposal_key', 'stated_confidence', 'standing',
-           'rank_hypotheses', 'evidence_of', 'call_record', 'Episode', 'is_proposal', 'told_apart', 'proposals_of',
-           'replay', 'user_turn', 'add_note']
+__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'PAGES_FAILED', 'WITHHELD', 'CASCADE', 'Hypothesis',
+           'CallRecord', 'Event', 'TracePage', 'Guess', 'Withheld', 'Decided', 'Trace', 'CoSeeController',
+           'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses', 'evidence_of', 'call_record', 'Episode',
+           'is_proposal', 'told_apart', 'proposals_of', 'withhold', 'replay', 'user_turn', 'turns_of', 'add_note']
 
 # %% ../nbs/03_controller.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -82,6 +82,12 @@ class Guess(TypedDict):
     confidence: Optional[float] # 0-1, where it stated one
     error: str                 # why there is no reply; '' if there is one
 
+class Withheld(TypedDict):
+    "An answer in doubt that was not given."
+    guess: str                 # what it was
+    reason: str                # why it was not given
+    stopped: str               # why the episode had ended
+
 class Decided(TypedDict):
     "What a team with rules of its own chose."
     cell: Optional[int]        # of the proposal that won
@@ -108,6 +114,7 @@ class Trace(TypedDict):
     decided: NotRequired[Decided] # where a team has rules of its own
     guess: NotRequired[Guess]   # where nobody proposed an answer, and a last call could be made
     fallback: NotRequired[bool] # is the answer that guess?
+    withheld: NotRequired[Withheld] # confidence, page and evidence are then those of the guess
     left_out: NotRequired[list[str]] # agents that the budget had no turn for
     proofs: NotRequired[dict[str, str]] # by which it decided: cell -> how its answer is proved
     unread: NotRequired[dict[str, str]] # pages that were to be shown and cannot be drawn: number -> why
@@ -473,19 +480,22 @@ def _check_team(names: list[str], settings: Mapping[str, Any]):
 # %% ../nbs/03_controller.ipynb #7b945f5c
 class Episode(dict[str, Any]):
     """Result of a run: answer, confidence, page, evidence, because, board, hypotheses, corrections, trace, usage,
-    stopped, steps."""
+    stopped, steps. Where an answer was withheld, `guess` is that answer, `reason` says why, and confidence, page and
+    evidence are those of the guess."""
     def _describe_place(self, before: str, after: str = '') -> str:
         return f"{before}page {self['page']}{after}" if self.get('page') else ''
 
     def __repr__(self) -> str:
-        return (f"Episode({self['answer']!r}{self._describe_place(' (', ')')}, {len(self['board'])} cells, "
+        guess = f", guess {self['guess']!r}" if self.get('guess') else ''
+        return (f"Episode({self['answer']!r}{guess}{self._describe_place(' (', ')')}, {len(self['board'])} cells, "
                 f"{self['steps']} steps, stopped: {self['stopped']})")
 
     def _repr_html_(self) -> str:
-        said = f"confidence {self['confidence']:.2f}, {self['steps']} steps, stopped: {self['stopped']}, "
+        sure = '' if self['confidence'] is None else f"confidence {self['confidence']:.2f}, "
+        said = f"{sure}{self['steps']} steps, stopped: {self['stopped']}, {usage_text(self['usage'])}"
+        given = f"{self['answer']} (withheld: {self['guess']})" if self.get('guess') else self['answer']
         answer, because, where, rest = (html_text(one_line(str(text), n)) for text, n in (
-            (self['answer'], 400), (self['because'], 600), (self._describe_place(', '), 80),
-            (f"{said}{usage_text(self['usage'])}", 200)))
+            (given, 400), (self['because'], 600), (self._describe_place(', '), 80), (said, 200)))
         where = where and f', {where.lstrip(", ")}'
         return f'<p><b>{answer}</b>{where}<br>{because}<br>{rest}</p>' + self['board']._repr_html_()
 
@@ -545,6 +555,8 @@ def _list_named_pages(action: Any) -> Iterator[Any]:
 # %% ../nbs/03_controller.ipynb #875f67e1
 MODEL_FAILED = 'model: '   # how `stopped` begins where a model failed in a way that it would again
 PAGES_FAILED = 'pages: '   # how it begins where none of the pages that were to be shown can be read
+WITHHELD = 'withheld'      # what it is where an answer in doubt was not given
+CASCADE = 'cascade'        # who notes that an answer was withheld, where an episode goes on
 
 class _Hopeless(Exception): "Asking the model again is of no use."
 
@@ -888,12 +900,31 @@ def _restore_state(trace: Trace) -> _Run:
     return state
 
 # %% ../nbs/03_controller.ipynb #e239476e
+def withhold(
+    episode: Episode, # of any policy
+    reason: str       # why its answer is in doubt
+) -> Episode:         # without an answer; the one that it had is its guess, with its place and its probability
+    "Give no answer in place of one in doubt; an episode that has none stays as it is."
+    said = episode['answer']
+    if not said or abstains(said): return episode
+    told = Withheld(guess=said, reason=reason, stopped=episode['stopped'])
+    trace = {**episode['trace'], 'stopped': WITHHELD, 'withheld': told}
+    if 'answer' in trace: trace['answer'] = NOT_ANSWERABLE
+    return Episode({**episode, 'answer': NOT_ANSWERABLE, 'guess': said, 'reason': f'Withheld: {reason}.',
+                    'stopped': WITHHELD, 'trace': trace})
+
+def _decide_again(state: _Run, trace: Trace) -> Episode:
+    "The episode of a state, without the answer that was withheld"
+    told = trace.get('withheld')
+    episode = state._make_outcome(told['stopped'] if told else trace['stopped'])
+    return withhold(episode, told['reason']) if told and told['guess'] == episode['answer'] else episode
+
 def replay(
     trace: Trace # of an episode, also after a round trip through JSON
 ) -> Episode:    # the same episode, without calls
     "Build an episode again from its trace; raises ValueError if it does not lead to the recorded answer."
     state = _restore_state(trace)
-    out, told = state._make_outcome(trace['stopped']), trace['answer']
+    out, told = _decide_again(state, trace), trace['answer']
     if out['answer'] != told: raise ValueError(f"the trace leads to {out['answer']!r}, not to {told!r}")
     out['trace'], out['usage'] = trace, trace['ledger']['total']
     out['because'], out['evidence'] = trace.get('because', out['because']), trace['evidence']
@@ -910,6 +941,21 @@ def user_turn(
     step, done = max((e['step'] for e in earlier), default=1), normalize_action(sure, space='pixels')
     return Event(step=step, agent=author, board_cells=0, calls=[], action=done, error='', applied=done)
 
+def turns_of(
+    trace: Trace # of an episode, also after a round trip through JSON
+) -> list[Event]:
+    "List the turns from which another episode goes on; an answer that was withheld is corrected behind them."
+    events, told = list(trace.get('events') or []), trace.get('withheld')
+    if told is None: return events
+    def key_of(event: Event) -> str: return answer_key((event.get('applied') or {}).get('answer') or '')
+    said = [e for e in events if key_of(e) == answer_key(told['guess'])]
+    if not said: return events
+    note = dict(action='REVISE', target_cell_id=said[-1].get('cell'), view=dict(page=trace.get('page') or 1),
+                content=f"{one_line(told['guess'], 80)!r} is withheld: {told['reason']}")
+    return [*events, user_turn(note, events, CASCADE)]
+
+_OF_ANSWER = 'fallback', 'withheld', 'stopped'   # what a trace says of the answer that was decided upon
+
 def add_note(
     trace: Trace, # of an episode, also after a round trip through JSON
     action: Any,  # see `user_turn`
@@ -920,10 +966,10 @@ def add_note(
     turn['board_cells'] = len(state.board)
     state._apply(_repeat_turn(turn))
     if fault := state.events[-1]['error']: raise ActionError(fault)
-    out, events = state._make_outcome(trace['stopped']), [*trace['events'], state.events[-1]]
+    out, events = _decide_again(state, trace), [*trace['events'], state.events[-1]]
     kept = trace if out['answer'] == trace['answer'] else out   # the evidence of a trace was put on page text
     told = {k: kept[k] for k in ('answer', 'page', 'evidence', 'because')} | {'confidence': out['confidence']}
-    fallback = {'fallback': True} if out['trace'].get('fallback') else {}
-    before = {k: v for k, v in trace.items() if k != 'fallback'}
-    return Episode({**out, **told, 'trace': {**before, **told, **fallback, 'events': events},
+    now = {k: out['trace'][k] for k in _OF_ANSWER if k in out['trace']}
+    before = {k: v for k, v in trace.items() if k not in _OF_ANSWER}
+    return Episode({**out, **told, 'trace': {**before, **told, **now, 'events': events},
                     'usage': trace['ledger']['total']})

@@ -15,7 +15,7 @@ from .agents import (ANSWER_RULES, DIRECT_TOKENS, PLAIN_GEN, ROLES, Agent, descr
                           role_text, team)
 from .board import Board
 from .budgets import Answer, DIRECT, Instruction, Prompt, Task, outcome_of, stochastic_rounding
-from .controller import CoSeeController, Episode, Event, OnEvent, Order, Snap
+from .controller import CoSeeController, Episode, Event, OnEvent, Order, Snap, withhold
 from .focus import listed, make_focus
 from .models.client import as_client, merged
 from .models.usage import Ledger
@@ -26,9 +26,9 @@ from .utils.text import NOT_ANSWERABLE, answer_key
 
 # %% auto #0
 __all__ = ['ANSWER_LINES', 'COT_PROMPT', 'COT_TOKENS', 'COT', 'SAMPLE_GEN', 'Whole', 'Count', 'Share', 'PageSelection', 'Roles',
-           'LEAST_SHARE', 'NEVER', 'METHODS', 'F', 'Policy', 'Single', 'vote', 'Vote', 'build_team', 'check_roles',
-           'instruction_of', 'within_budget', 'Team', 'MethodEntry', 'policy_of', 'method_settings', 'SettingError',
-           'Method', 'make_method', 'register_method']
+           'LEAST_SHARE', 'NEVER', 'METHODS', 'F', 'without_end', 'Policy', 'Single', 'vote', 'Vote', 'build_team',
+           'check_roles', 'instruction_of', 'within_budget', 'Team', 'MethodEntry', 'policy_of', 'method_settings',
+           'SettingError', 'Method', 'make_method', 'register_method']
 
 # %% ../nbs/core/03_policies.ipynb #b0d91006
 if TYPE_CHECKING:
@@ -56,11 +56,18 @@ Count = Annotated[float, Field(ge=1, lt=2**63, allow_inf_nan=False), AfterValida
 Share = Annotated[float, Field(ge=0, le=1)]
 PageSelection = Annotated[Any, AfterValidator(_check_selection)]   # see `make_focus`
 
+def without_end(
+    on_event: Optional[OnEvent] # listens to a policy
+) -> Optional[OnEvent]:
+    "Make a listener that is not told the end, since more is to become of the episode."
+    return on_event and (lambda kind, event: None if kind == 'end' else on_event(kind, event))
+
 class Policy(BaseModel):
     "How a question is answered."
     model_config = ConfigDict(extra='forbid', frozen=True, strict=True, arbitrary_types_allowed=True,
                               protected_namespaces=())
     goes_on: ClassVar[bool] = False   # can it go on from the turns of an earlier episode?
+    sure: Optional[Share] = None      # an answer of less confidence is withheld; None: as is usual for the method
 
     def solve(self,
         task: Task # the question, and who pays
@@ -86,8 +93,18 @@ class Policy(BaseModel):
             raise ValueError(f'{type(self).__name__} does not go on from an earlier episode; a team does')
         own = {k: v for k, v in (gen or {}).items() if k not in self.model_fields_set}
         task = Task(listed(pages), question, client, Ledger() if ledger is None else ledger, seed, own,
-                    meta=meta or {}, on_event=on_event, earlier=earlier, snap=snap, source=source)
-        return task.run(self.solve)
+                    meta=meta or {}, on_event=without_end(on_event), earlier=earlier, snap=snap, source=source)
+        out = task.run(self.solve)
+        sure, bound = out['confidence'], self.usual_bound(client) if self.sure is None else self.sure
+        if sure is not None and sure < bound: out = withhold(out, f'its confidence of {sure:.0%} is below {bound:.0%}')
+        if on_event: on_event('end', out)
+        return out
+
+    def usual_bound(self,
+        client: Any # who is asked
+    ) -> float:     # 0-1
+        "Give the confidence from which an answer is given where `sure` says nothing: any will do."
+        return 0.
 
 # %% ../nbs/core/03_policies.ipynb #b0d9100c
 class Single(Policy):
@@ -390,7 +407,8 @@ def policy_of(
         return _SPECIAL.get(p.name, hints.get(p.name, Any)), ... if p.default is p.empty else p.default
     fields: dict[str, Any] = {p.name: field_of(p) for p in parameters}
     class FunctionPolicy(Policy):
-        def solve(self, task: Task) -> Episode: return function(task, **dict(self))
+        def solve(self, task: Task) -> Episode:
+            return function(task, **{p.name: getattr(self, p.name) for p in parameters})
     return create_model(getattr(function, '__name__', 'policy'), __base__=FunctionPolicy, **fields)
 
 def method_settings(

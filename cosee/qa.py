@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Optional, Union, cast
 from .budgets import describe_failure
 from .cascade import EvidenceChecker, find_print
-from .controller import MODEL_FAILED, PAGES_FAILED, Episode, Event, OnEvent, Snap
+from .controller import MODEL_FAILED, PAGES_FAILED, Episode, Event, OnEvent, Snap, proposals_of
 from .focus import FocusSpec, index_of
 from .models.backends import usual_config
 from .models.clients import reading_client
@@ -19,13 +19,13 @@ from .models.registry import make_client
 from .models.remote import VLMClientError
 from .models.usage import BudgetExceeded, Ledger
 from .pages import PageError, Pages, files_of, load_pages
-from .policies import METHODS, Policy, SettingError, make_method
+from .policies import METHODS, Policy, SettingError, make_method, without_end
 from .retrieval.index import FileFocus, files_named
-from .utils.text import abstains
+from .utils.text import abstains, means_none, one_line
 
 # %% auto #0
 __all__ = ['PagesLike', 'open_document', 'open_client', 'choose_policy', 'find_labels', 'resolve_labels', 'find_files',
-           'answer_question', 'ask']
+           'explain_missing', 'answer_question', 'ask']
 
 # %% ../nbs/core/06_qa.ipynb #b0d95007
 PagesLike = Union[str, Path, Pages, Sequence[Any]]   # a path, several, or pages
@@ -105,6 +105,17 @@ def _choose_pages(policy: Policy, selection: Optional[FocusSpec]) -> Policy:
     if selection is None or 'focus' not in type(policy).model_fields: return policy
     return policy.model_copy(update=dict(focus=selection))
 
+def explain_missing(
+    episode: Episode # without an answer
+) -> str:
+    "Say why there is no answer, in the words of whoever said so last."
+    proposals = proposals_of(episode)
+    reasons = [h.get('content') for h in proposals if abstains(h.get('answer') or h.get('content'))]
+    reason = one_line(str(reasons[-1] or ''), 300) if reasons else ''
+    if reason and not means_none(reason): return reason   # a sentence that says why, not the bare word
+    if proposals or episode['answer']: return 'The pages that were shown do not say.'
+    return f"Nobody proposed an answer before the end ({one_line(episode['stopped'], 100)})."
+
 def answer_question(
     pages: Sequence[Any],      # of the document
     question: str,
@@ -117,10 +128,12 @@ def answer_question(
     earlier: Sequence[Event] = (), # turns of an earlier episode, from which this one goes on
     files: Optional[Mapping[str, list[int]]] = None, # what its files are called -> their pages; None: as on the disk
     snap: Snap = 'auto',       # see `CoSeeController`
-    source: Any = None         # where finer pages for tools come from, see `Source`
+    source: Any = None,        # where finer pages for tools come from, see `Source`
+    gen: Optional[Mapping[str, Any]] = None,  # generation settings, see `Policy.answer`
+    meta: Optional[Mapping[str, Any]] = None  # of a sample, see there
 ) -> Episode: # with `printed`, see `find_print`, and `files`, where it was asked of those alone that it names
     "Answer a question, of the files that it names if it names any, and of all if these do not answer it."
-    tell: OnEvent = on_event or (lambda kind, event: None)
+    tell: OnEvent = without_end(on_event) or (lambda kind, event: None)
     labels = find_labels(question, pages)
     asked = resolve_labels(question, labels)
     if labels: tell('labels', dict(labels=labels))
@@ -129,21 +142,25 @@ def answer_question(
     named = [] if selection == 'all' or len(held) < 2 or earlier else find_files(
         asked, held, pages, getattr(client, 'words', None))
     def answer(selection: Optional[FocusSpec]) -> Episode:
-        out = _choose_pages(policy, selection).answer(pages, asked, client, ledger, seed, on_event=on_event,
+        out = _choose_pages(policy, selection).answer(pages, asked, client, ledger, seed, gen, meta, tell,
                                                       earlier=earlier, snap=snap, source=source)
         checker = EvidenceChecker(pages, getattr(client, 'words', None), question=asked)
         try: out['printed'] = find_print(out, checker)
         except BudgetExceeded: out['printed'] = None   # it was ended by hand while a page was read
+        if not out.get('guess') and abstains(out['answer']): out['reason'] = explain_missing(out)
         return out
-    if not named: return answer(page_selection)
-    tell('files', dict(files=named))
-    visual = selection.get('visual') if isinstance(selection, dict) else None
-    index = getattr(selection, 'index', None) or (lambda document: index_of(document, visual=visual))
-    k = int(selection.get('k', 4) if isinstance(selection, dict) else getattr(policy, 'k', 4))
-    episode = answer(FileFocus([n for name in named for n in held[name]], index, k))
-    if not abstains(episode['answer']): return Episode(episode, files=named)
-    tell('files', dict(files=[]))
-    return answer(page_selection)
+    def answer_from(named: list[str]) -> Episode:
+        tell('files', dict(files=named))
+        visual = selection.get('visual') if isinstance(selection, dict) else None
+        index = getattr(selection, 'index', None) or (lambda document: index_of(document, visual=visual))
+        k = int(selection.get('k', 4) if isinstance(selection, dict) else getattr(policy, 'k', 4))
+        episode = answer(FileFocus([n for name in named for n in held[name]], index, k))
+        if episode.get('guess') or not abstains(episode['answer']): return Episode(episode, files=named)
+        tell('files', dict(files=[]))
+        return answer(page_selection)
+    episode = answer_from(named) if named else answer(page_selection)
+    if on_event: on_event('end', episode)
+    return episode
 
 # %% ../nbs/core/06_qa.ipynb #b0d95008
 def ask(

@@ -1,12 +1,20 @@
-"""One question, one answer: the same from Python, a shell and a server, for each way of reading."""
+"""One question, one answer: the same at every door, for each way of reading."""
+import html
 import json
+import shutil
+from contextlib import contextmanager
+from typing import Any
 
+import anyio
+import httpx
+import mcp
 import pytest
 from asking import ask_and_wait
 from fake_servers import FakeServer
 from reportlab.pdfgen.canvas import Canvas
 
 import cosee
+from cosee.app.server import create_page_app
 from cosee.models.backends import Backend
 from cosee.models.providers import OpenAIVLMClient
 from cosee.models.remote import VLMClientError
@@ -14,10 +22,18 @@ from cosee.models.registry import make_client
 from cosee.chat import Chat
 from cosee.controller import Episode
 from cosee.pagewise import PageByPage
-from cosee.policies import Single, Team, Vote
+from cosee.policies import Single, Team, Vote, make_method
+from cosee.pages import load_pages
+from cosee.runs.config import make_config
+from cosee.runs.record import answer_one
 from cosee.server.answering import Clients
 from cosee.server.documents import AllowedPaths, Limits, caller_of
 from cosee.server.episodes import EpisodeService
+from cosee.server.http import create_app, protect
+from cosee.server.mcp import mcp_server
+from cosee.server.openai_api import chat
+from cosee.server.serve import running
+from cosee.utils.text import abstains
 
 TOTALS = dict(alpha_march="1,000.00 EUR", beta_april="2,000.00 EUR", gamma_may="3,000.00 EUR")
 QUESTIONS = ("What is the total in beta_april?", "What is the total in gamma_may?", "Who audited alpha_march?")
@@ -63,7 +79,6 @@ def by_shell(run, folder, question, method, *client):
 
 def fields(said):
     "What has to be the same: no answer is None in some places, and words in others."
-    from cosee.utils.text import abstains
     boxes = [(e["page"], e["bbox"]) for e in said["evidence"]]
     return None if abstains(said["answer"]) else said["answer"], said["page"], boxes, said["stopped"]
 
@@ -86,7 +101,7 @@ def test_a_model_that_sees_says_the_same_at_every_door(run, tmp_path, folder, qu
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_reader_without_a_model_says_the_same_at_every_door(run, tmp_path, folder, question):
     python = cosee.ask(folder, question, "ocr")
-    shell = by_shell(run, folder, question, "auto", "--client", "ocr", "--sure", 0)
+    shell = by_shell(run, folder, question, "auto", "--client", "ocr")
     assert fields(python) == fields(shell)
     assert fields(python) == fields(by_server(tmp_path, folder, question, "auto", lambda: make_client("ocr")))
 
@@ -110,3 +125,149 @@ def test_a_model_that_cannot_be_reached_is_an_error_at_every_door(run, tmp_path,
     assert code == 1 and not out and "127.0.0.1:9" in err, err
     said = by_server(tmp_path, folder, QUESTIONS[0], method, lambda: served_model(url))
     assert said["state"] == "failed" and said["answer"] is None and "127.0.0.1:9" in said["error"]
+
+
+# --- twelve questions on four documents, at seven doors ---
+
+DOORS = ("python", "shell", "http", "chat", "mcp", "run")   # and the app, which is behind the address of `http`
+ASKED = dict(
+    invoices=(*QUESTIONS, "What is the total?"),
+    long=("What is the budget of the harbour office?", "Who wrote the report?", "What colour is the logo?"),
+    numbered=("What stands on page ii?", "What is the total of both rows?"),
+    sheet=("What is the rent?", "Is the deposit paid?", "When does the lease begin?"))
+SEEN = {"harbour office": "4,812.00 EUR", "the report": "not answerable", "logo": "blue", "page 2": "Contents",
+        "both rows": "30", "rent": "Answer: 840.00 EUR\nPage: 1", "deposit paid": "yes", "lease begin": "3 May 2024"}
+
+
+def look(body):
+    "A model that sees and says what it was asked, whatever is printed."
+    said = json.dumps(body)
+    answer = next((answer for words, answer in SEEN.items() if words in said), None)
+    if answer is None: return see(body)
+    return answer if answer.startswith("Answer") else f"Answer: {answer}"
+
+
+def write_pages(path, pages):
+    "A PDF: of each page the lines, and its label."
+    canvas = Canvas(str(path))
+    for lines, label in pages:
+        for i, line in enumerate(lines):
+            for x, text in zip((72, 260), line.split("  "), strict=False): canvas.drawString(x, 700 - 30 * i, text)
+        if label: canvas.addPageLabel(canvas.getPageNumber() - 1, label, 1)
+        canvas.showPage()
+    canvas.save()
+
+
+@pytest.fixture(scope="module")
+def papers(folder, tmp_path_factory):
+    "Four documents: a folder of three files, one of a hundred pages, one whose pages have labels, and a sheet."
+    home = tmp_path_factory.mktemp("papers").resolve()
+    shutil.copytree(folder, home / "invoices")
+    sections = [([f"Section {i}", f"Notes about item {i}"], None) for i in range(1, 101)]
+    sections[56][0].append("Budget of the harbour office:  4,812.00 EUR")
+    write_pages(home / "long.pdf", sections)
+    write_pages(home / "numbered.pdf", [(["Preface"], "ROMAN_LOWER"), (["Contents"], None),
+                                        (["Row one  10", "Row two  20"], "ARABIC")])
+    write_pages(home / "sheet.pdf", [(["Rent:  840.00 EUR", "Deposit:  250.00 EUR", "Paid:  yes",
+                                       "Begin of the lease:  2024-05-03"], None)])
+    return home
+
+
+def path_of(papers, name): return papers / name if name == "invoices" else papers / f"{name}.pdf"
+
+
+def by_run(client, path, question):
+    "The record of a run."
+    config = make_config(dict(methods=["auto"]))
+    sample = dict(images=load_pages(path), question=question, answers=["x"], meta={})
+    return answer_one(config, make_method("auto"), 0, sample, client)
+
+
+def by_address(url, app, id, question):
+    "What an address says to a question, what to a chat, and the record; the app shows the same."
+    with httpx.Client(base_url=url, timeout=120) as web:
+        http = web.post(f"/api/documents/{id}/questions", json=dict(question=question, wait=100)).json()
+        parts = [dict(type="file", file=dict(file_id=id)), dict(type="text", text=question)]
+        talk = web.post("/v1/chat/completions",
+                        json=dict(model="cosee", messages=[dict(role="user", content=parts)])).json()
+        record = web.get(f"/api/episodes/{http['id']}/record")
+        section = httpx.get(f"{app}api/episodes/{http['id']}/section")
+        assert talk["choices"][0]["message"]["content"].startswith(talk["cosee"]["answer"] or "not answerable")
+        shown = http["answer"] or http["guess"] or "Not answerable"
+        assert html.escape(shown, quote=False) in section.text and section.status_code == 200
+        return http, talk["cosee"], record.json()
+
+
+def by_assistant(service, id, question):
+    "What the tool says."
+    async def talk():
+        async with mcp.Client(mcp_server(service)) as client:
+            return await client.call_tool("ask_document", dict(document=id, question=question))
+    return anyio.run(talk).structured_content
+
+
+def essence(said):
+    "What has to be the same at every door."
+    answer = None if abstains(said["answer"]) else said["answer"]
+    boxes = [(e["page"], e["bbox"] and [round(v, 6) for v in e["bbox"]]) for e in said["evidence"]]
+    sure = said.get("confidence")
+    return dict(answer=answer, guess=said.get("guess"), reason=said.get("reason"), page=said["page"], evidence=boxes,
+                stopped=said["stopped"], confidence=None if sure is None else round(sure, 3),
+                printed=said.get("printed"), files=said.get("files") or [])
+
+
+def cost(usage): return [usage[k] for k in ("prompt_tokens", "completion_tokens", "total_tokens", "calls")]
+
+
+def tale(trace):
+    "A trace without what a clock, a cache or a place on the disk put into it."
+    if isinstance(trace, dict):
+        left_out = ("seconds", "at", "cached_tokens", "seed", "page_selection", "file", "usage", "ledger", "model")
+        return {k: tale(v) for k, v in trace.items() if k not in left_out}
+    return [tale(v) for v in trace] if isinstance(trace, (list, tuple)) else trace
+
+
+@contextmanager
+def reader(kind):
+    "A way to make a client, and the words by which the shell makes the same."
+    if kind != "vision": yield lambda: make_client(kind), ("--client", kind)
+    else:
+        with FakeServer("openai", answer=look) as server:
+            yield lambda: served_model(server.base_url), ("--client", "openai", "--model", "m",
+                                                          "--base-url", server.base_url)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ocr", "vision", "tiny"])
+def test_twelve_questions_have_one_answer_at_every_door(run, tmp_path, papers, kind):
+    assert sum(map(len, ASKED.values())) == 12
+    given = dict[str, Any]()
+    with reader(kind) as (make, words):
+        made = make()
+        service = EpisodeService(tmp_path / "kept", Clients({"m": lambda: made}), AllowedPaths([papers]), shared=True)
+        with (service, running(protect(service, create_app(service, chat))) as url,
+              running(create_page_app(service)) as app):
+            for name, questions in ASKED.items():
+                path = path_of(papers, name)
+                id = service.library.open_path(caller_of(None), str(path)).id
+                for question in questions:
+                    python, record = cosee.ask(path, question, made), by_run(made, path, question)
+                    http, talk, kept = by_address(url, app, id, question)
+                    tool, shell = by_assistant(service, id, question), by_shell(run, path, question, "auto", *words)
+                    doors = dict(zip(DOORS, (python, shell, http, talk, tool, record), strict=True))
+                    told = {door: essence(said) for door, said in doors.items()}
+                    assert all(one == told["python"] for one in told.values()), (question, told)
+                    spent = [python["usage"], shell["tokens"], http["usage"], talk["usage"], record["usage"]]
+                    assert all(cost(u) == cost(spent[0]) for u in spent), question
+                    assert tool["tokens"] == spent[0]["total_tokens"]
+                    assert tale(python["trace"]) == tale(record["trace"]) == tale(kept["trace"]), question
+                    given[question] = told["python"]
+    if kind == "vision":
+        assert given["What colour is the logo?"] == {**given["What colour is the logo?"], "answer": "blue",
+                                                     "printed": False, "evidence": []}
+        assert given["What is the total of both rows?"]["answer"] == "30"
+        assert (given["What is the rent?"]["printed"], given["What is the rent?"]["page"]) == (True, 1)
+        assert given[QUESTIONS[0]]["files"] == ["beta_april.pdf"]
+    if kind == "ocr":
+        assert (given[ASKED["long"][0]]["answer"], given[ASKED["long"][0]]["page"]) == ("4,812.00 EUR", 57)
+        assert any(one["guess"] for one in given.values())

@@ -4,8 +4,10 @@ import json
 import pytest
 from PIL import Image
 
-from cosee.controller import replay
-from cosee.policies import METHODS, Method, make_method
+from cosee.budgets import outcome_of
+from cosee.cascade import Cascade
+from cosee.controller import add_note, replay, turns_of
+from cosee.policies import METHODS, Method, Single, Team, Vote, make_method
 from cosee.experiments import run_experiment
 from cosee.models.reader_client import OcrClient
 from cosee.models.testing import ScriptedClient
@@ -103,12 +105,53 @@ def test_a_team_is_asked_where_the_answer_does_not_hold(method, replies, reason)
 
 
 @pytest.mark.parametrize("name", [m for m in CASCADES if m != "escalate"])
-def test_a_withheld_answer_stays_on_the_board_with_the_reason(name):
+def test_a_withheld_answer_is_a_guess_with_its_place_and_probability(name):
+    model = Knows([first("99.10", .3), "missing"])
+    given = Method(name, accept=[]).run(UNKNOWN, model)
     out = run(Method(name), first("99.10", .3), "missing")
-    assert out["answer"] == "not answerable" and out["stopped"] == "withheld" and not out["evidence"]
-    answer, doubt = out["board"]["cells"]
-    assert (answer["author"], doubt["author"]) == ("first", "cascade") and "99.10" in answer["content"]
-    assert out["did"]["cascade"]["reason"] in doubt["content"] and again(out)["answer"] == "not answerable"
+    assert (out["answer"], out["guess"], out["stopped"]) == ("not answerable", "99.10", "withheld")
+    assert given["answer"] == "99.10" and all(out[k] == given[k] for k in ("page", "evidence"))
+    assert out["did"]["cascade"]["reason"] in out["reason"] and out["board"] == given["board"]
+    told = again(out)
+    assert all(told[k] == out[k] for k in ("answer", "guess", "reason", "page", "stopped"))
+
+
+def withheld(policy, *replies):
+    return policy.answer(UNKNOWN["images"], "What is the total?", Knows([*replies]))
+
+
+@pytest.mark.parametrize("policy, replies", [
+    (Single(sure=.5), [first("99.10", .3)]), (Vote(num_samples=3, sure=.5), ["8", "9", "99.10"]),
+    (Team(max_steps=1, sure=.5), [says("99.10", .3), NOTE, says("8.00", .2)]),
+    (Cascade(accept=(), sure=.5), [first("99.10", .3)])], ids=lambda v: type(v).__name__)
+def test_every_method_has_a_bound_below_which_it_withholds(policy, replies):
+    out = withheld(policy, *replies)
+    given = withheld(policy.model_copy(update=dict(sure=0.)), *replies)
+    assert out["answer"] == "not answerable" and out["guess"] == given["answer"] and "guess" not in given
+    assert all(out[k] == given[k] for k in ("confidence", "page", "evidence", "because")) and out["confidence"] < .5
+    assert given["stopped"] != "withheld" == out["stopped"]
+    assert f"{out['confidence']:.0%} is below 50%" in out["reason"]
+    if "events" in out["trace"]: assert replay(json.loads(json.dumps(out["trace"])))["guess"] == out["guess"]
+    assert outcome_of(out)["guess"] == out["guess"]
+
+
+def test_a_note_of_a_person_decides_where_an_answer_was_withheld():
+    out = withheld(Team(max_steps=1, sure=.5), says("99.10", .3), NOTE, NOTE)
+    beside = add_note(out["trace"], dict(action="INSPECT", content="small print", view=dict(page=1)))
+    assert (beside["answer"], beside["guess"], beside["stopped"]) == ("not answerable", "99.10", "withheld")
+    told = add_note(out["trace"], dict(action="HYPOTHESIZE", answer="8.00", content="here", view=dict(page=1)))
+    assert (told["answer"], told.get("guess"), told["stopped"]) == ("8.00", None, "max_steps")
+    assert "withheld" not in told["trace"] and replay(told["trace"])["answer"] == "8.00"
+
+
+def test_who_goes_on_is_told_what_was_withheld():
+    out = withheld(Cascade(), first("99.10", .9))
+    turns = turns_of(out["trace"])
+    assert turns[-1]["agent"] == "cascade" and "99.10" in turns[-1]["action"]["content"]
+    later = Team(max_steps=1).answer(UNKNOWN["images"], "What is the total?", Knows([says("8.00", .4), NOTE, NOTE]),
+                                     earlier=turns)
+    assert later["answer"] == "8.00" and "guess" not in later
+    assert turns_of(later["trace"]) == later["trace"]["events"]
 
 
 def test_who_states_no_confidence_is_given_none():

@@ -198,10 +198,10 @@ def test_a_team_is_asked_where_one_call_is_in_doubt(run, first, why):
 
 
 @pytest.mark.parametrize("first, why", [("Answer: not answerable", "The pages that were shown do not say"),
-                                        ("Answer: 99.10 USD", "'99.10 USD' is withheld: it is printed on no page"),
-                                        ("Page: 1\nAnswer: 99.10 USD", "is withheld: it is not printed on page 1"),
+                                        ("Answer: 99.10 USD", "Withheld: it is printed on no page"),
+                                        ("Page: 1\nAnswer: 99.10 USD", "Withheld: it is not printed on page 1"),
                                         ("Page: 1\nConfidence: 0.4\nAnswer: 2,581.02 USD",
-                                         "is withheld: its confidence of 1% is below 20%")])
+                                         "Withheld: its confidence of 1% is below 20%")])
 def test_what_no_page_says_is_not_given(run, first, why):
     result, calls, err = asked_plainly(run, first)
     assert result["answer"] is None and calls == [True] and "not enough" not in err
@@ -271,7 +271,7 @@ def test_a_server_that_refuses_to_tell_probabilities_is_asked_without(run):
 def test_an_answer_in_doubt_can_be_read_on_the_page_of_the_episode(run, tmp_path):
     asked_plainly(run, "Page: 1\nAnswer: 99.10 USD", "--html", tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text()
-    assert "99.10 USD" in page and "is withheld" in page and "Not answerable" in page
+    assert "99.10 USD" in page and "Withheld; the guess is" in page and "it is printed on no page" in page
 
 
 @pytest.mark.parametrize("argv", [["--method", "team"], ["--order", "parallel"], ["--agents", "detail_reader"]])

@@ -9,7 +9,7 @@ from typing import Any, NotRequired, Optional, TYPE_CHECKING, TypedDict
 from ..board import Evidence as CellEvidence
 from .options import TerminalPage, board_lines
 from ..models.usage import usage_text
-from ..utils.text import abstains, counted, means_none, one_line
+from ..utils.text import abstains, counted, one_line
 if TYPE_CHECKING:
     from cosee.controller import Episode
     from cosee.pages import Pages
@@ -32,11 +32,11 @@ class Evidence(CellEvidence):
 class Result(TypedDict):
     "What `--json` says about one question."
     question: str
-    answer: Optional[str]             # None: there is none, or nothing better than a guess
-    guess: Optional[str]              # the best answer that was too doubtful; None: there is none
+    answer: Optional[str]             # None: there is none, or it was withheld
+    guess: Optional[str]              # the answer that was withheld; None: there is none
     reason: Optional[str]             # why there is no answer
-    confidence: Optional[float]       # 0-1, in the answer, the guess, or that there is none; None: not said
-    printed: NotRequired[Optional[bool]] # was the answer found in print? None: that cannot be told
+    confidence: Optional[float]       # 0-1, in the guess where there is one, else in the answer; None: not said
+    printed: NotRequired[Optional[bool]] # was the answer or the guess found in print? None: that cannot be told
     page: Optional[int]               # of the best evidence
     file: Optional[str]               # name of its file
     file_page: Optional[int]          # page in it, from 1
@@ -64,43 +64,28 @@ def _locate_page(page: int, pages: Pages) -> dict[str, Any]:
     handle = pages.info(page)
     return dict(file=Path(handle.file).name, file_page=handle.file_page)
 
-_NO_PROPOSAL, _NO_PAGE = 'Nobody proposed an answer before the end', 'No page can be read'
+_NO_PAGE = 'No page can be read'
 
-def _explain_missing(episode: Episode) -> str:
-    "Why there is no answer, in the words of whoever said so last"
-    from cosee.controller import proposals_of
-    proposals = proposals_of(episode)
-    reasons = [h.get('content') for h in proposals if abstains(h.get('answer') or h.get('content'))]
-    reason = one_line(str(reasons[-1] or ''), 300) if reasons else ''
-    if reason and not means_none(reason): return reason   # a sentence that says why, not the bare word
-    if proposals or episode['answer']: return 'The pages that were shown do not say.'
-    return f"{_NO_PROPOSAL} ({one_line(episode['stopped'], 100)})."
-
-def _describe_verdict(episode: Episode, sure: float) -> dict[str, Any]:
+def _describe_verdict(episode: Episode) -> dict[str, Any]:
     "Answer, or guess, or neither, with the reason and the confidence"
     answer, confidence = episode['answer'], episode['confidence']
-    confidence = None if confidence is None else round(confidence, 3)
-    if abstains(answer): return dict(answer=None, guess=None, reason=_explain_missing(episode), confidence=confidence)
-    if confidence is None or confidence >= sure:
-        return dict(answer=answer, guess=None, reason=None, confidence=confidence)
-    why = f'Not sure: the confidence of {confidence:.0%} is below {sure:.0%}.'
-    return dict(answer=None, guess=answer, reason=why, confidence=confidence)
+    return dict(answer=None if abstains(answer) else answer, guess=episode.get('guess'), reason=episode.get('reason'),
+                confidence=None if confidence is None else round(confidence, 3))
 
 # %% ../../nbs/cli/07_answers.ipynb #ed7db1fe
 def result_of(
-    episode: Episode,      # of `CoSeeController.run`
+    episode: Episode,      # of `answer_question`
     question: str,         # the question
     client: str,           # name of the client
     pages: Pages,          # of the document
     seconds: float,        # wall-clock time of the episode
-    reading: float = 0.,   # wall-clock time of the reading before it
-    sure: float = 0.       # below this confidence an answer is a guess
+    reading: float = 0.    # wall-clock time of the reading before it
 ) -> Result:               # JSON-ready
     "What `--json` says about one question."
     evidence: Any = [{**e, **_locate_page(e['page'], pages)} for e in episode['evidence']]
     tokens = {k: v for k, v in episode['usage'].items() if k != 'seconds'}
     place = _locate_page(episode['page'] or 0, pages)
-    result = Result(question=question, **_describe_verdict(episode, sure), page=episode['page'], **place,
+    result = Result(question=question, **_describe_verdict(episode), page=episode['page'], **place,
                     evidence=evidence, because=episode['because'], client=client,
                     model=client if tokens['total_tokens'] else None, tokens=tokens,
                     reading_seconds=round(reading, 2), seconds=round(seconds, 2), stopped=episode['stopped'])
@@ -141,22 +126,24 @@ def note_unread(
     return result
 
 # %% ../../nbs/cli/07_answers.ipynb #4165a5e2
-def _write_answer(r: Result, page: TerminalPage) -> list[str]:
+def _write_answer(r: Result, episode: Episode, page: TerminalPage) -> list[str]:
     "Question, answer, place and reason"
-    is_silent = (r['reason'] or '').startswith((_NO_PROPOSAL, _NO_PAGE))
+    is_silent = not episode['answer'] or (r['reason'] or '').startswith(_NO_PAGE)
     none = 'no answer' if is_silent else 'not answerable from these pages'
-    guess = f"not sure; the best guess is: {one_line(r['guess'] or '', 1000)}" if r['guess'] else none
+    guess = f"withheld; the guess is: {one_line(r['guess'] or '', 1000)}" if r['guess'] else none
     answer = one_line(r['answer'] or '', 1000) if is_answered(r) else guess
     lines = [page.wrap(r['question'], 'Question  '), page.bold(page.wrap(answer, 'Answer    '))]
     hint = [page.wrap(r['hint'], 'Hint      ')] if 'hint' in r else []
     if not is_answered(r) and not r['guess']: return [*lines, page.wrap(r['reason'] or '', 'Reason    '), *hint]
-    if r['confidence'] is not None: lines.append(f"          confidence {r['confidence']:.0%}")
+    sure = r['confidence']
+    if sure is not None: lines.append(f"          confidence {sure:.0%}{': a guess' * (sure < .5 and not r['guess'])}")
     lines += [page.wrap(_describe_place(r['evidence'][0]), 'Where     ')] if r['evidence'] else []
     if r.get('printed') is False: lines.append('          not found in print')
     return lines + ([page.wrap(r['because'], 'Because   ')] if r['because'] else []) + hint
 
 # %% ../../nbs/cli/07_answers.ipynb #fd0973c3
-_ENDS = dict(confidence='ended sure of it', agreement='ended in agreement', max_steps='ended with the last step')
+_ENDS = dict(confidence='ended sure of it', agreement='ended in agreement', max_steps='ended with the last step',
+             withheld='the answer was withheld')
 
 def _write_cost(r: Result, episode: Episode, names: list[str]) -> str:
     "How much was noted and looked at, what it took, and why it ended"
@@ -188,5 +175,5 @@ def print_answer(
 ):
     "Print one question with everything that belongs to it."
     cost = page.grey(page.wrap(_write_cost(r, episode, names), 'Board     '))
-    lines = [*_write_answer(r, page), *_write_plan(r, page, names)]
+    lines = [*_write_answer(r, episode, page), *_write_plan(r, page, names)]
     print('\n'.join([*lines, cost, *board_lines(episode['board'], page, names)]), end='\n\n')

@@ -35,6 +35,7 @@ __all__ = ['Answers', 'TeamOptions', 'AnswerOutput', 'AnswerOptions', 'AskOption
 
 # %% ../../nbs/cli/06_ask.ipynb #d6edceb5
 _AGENTS = 'scanner,detail_reader,cross_checker'
+_DPI = 144   # of a PDF that is drawn
 _SNAPS: dict[str, Any] = dict(auto='auto', always=True, never=False)
 
 def _check_method(name: str) -> str:
@@ -73,16 +74,14 @@ class TeamOptions(Options):
                                  'they can be read')
 
 # %% ../../nbs/cli/06_ask.ipynb #10d4e772
-_SURE = dict(ocr=BOUND)   # client -> below this confidence an answer is a guess; measured, see above
-
 class AnswerOutput(Interruptible):
     "What is written."
     panel = 'output'
     html: Optional[str] = option(
         None, 'write pages, boxes and the Board to this file, which holds all it needs', 'OUT', shown=True)
     sure: Optional[Share] = option(
-        None, 'how sure an answer has to be, from 0 to 1; below it is called a guess (default: '
-              f'{_SURE["ocr"]} for --client ocr, 0 for others)', 'P')
+        None, 'how sure an answer has to be, from 0 to 1; below it is withheld, and shown as a guess (default: '
+              f'{BOUND} for --method auto without a model, 0 for others)', 'P')
 
 class AnswerOptions(ClientOptions, TeamOptions, AnswerOutput, FileOptions):
     "What `cosee ask` and `cosee demo` share; which document and which questions is said in ways of their own."
@@ -103,7 +102,7 @@ class AskOptions(AnswerOptions):
     question: Many = option(..., 'what to find out; may be given several times', 'QUESTION', '-q', '--question',
                             shown=True, in_file=False)
     pages: Optional[str] = option(None, 'such as 1-3,5 or 7-; counted through all files', 'SPEC', shown=True)
-    dpi: Optional[Count] = option(None, 'resolution at which PDFs are drawn (default: 144; 72 for --client tiny)', 'N')
+    dpi: Optional[Count] = option(None, 'resolution at which PDFs are drawn (default: 144)', 'N')
     password: Optional[str] = option(None, 'opens a protected PDF')
     examples: ClassVar[str] = f'''examples:
   cosee ask invoice.pdf -q "What is the total?"
@@ -120,7 +119,7 @@ def _choose_policy(args: AnswerOptions) -> Policy:
     from cosee.utils.config import parse_yaml
     try:
         own = dict[str, Any](agents=None if args.agents == _AGENTS else read_roles(args.agents),
-                                  order=None if args.order == 'sequential' else args.order)
+                             order=None if args.order == 'sequential' else args.order, sure=args.sure)
         for given in args.settings:
             name, eq, value = given.partition('=')
             if not eq or not name.strip(): raise SettingError('--set', f'--set {given!r}: write FIELD=VALUE')
@@ -148,10 +147,6 @@ def _check_questions(args: AnswerOptions) -> list[str]:
     return [q.encode(errors='replace').decode() for q in args.question]
 
 # %% ../../nbs/cli/06_ask.ipynb #827bf252
-def _choose_dpi(args: AnswerOptions) -> int:
-    "The resolution that was asked for, or that suits the client"
-    return args.dpi or (72 if args.client == 'tiny' else 144)
-
 def _tell_numbers(args: AnswerOptions, pages: Pages):
     "Say once how pages are counted, where a number is asked for by which a PDF calls another page"
     if not args.pages and not re.search(r'(?i)\b(?:page|seite|p\.) *[0-9]', ' '.join(args.question)): return
@@ -165,7 +160,7 @@ def _open_document(args: AnswerOptions) -> tuple[Pages, VLMClient]:
     from cosee.models.remote import VLMClientError
     from cosee.pages import files_of, load_pages
     try:
-        pages = load_pages(args.files, dpi=_choose_dpi(args), pages=args.pages, password=args.password)
+        pages = load_pages(args.files, dpi=args.dpi or _DPI, pages=args.pages, password=args.password)
         explain_client(args)
         say(args, f"{counted(len(pages), 'page')} from {', '.join(one_line(f, 60) for f in files_of(pages))}")
         for file, why in pages.left_out: say(args, one_line(f'not read: {file}: {why}', 300))
@@ -341,7 +336,7 @@ def _make_listener(args: AnswerOptions, pages: Pages, policy: Policy) -> Callabl
 # %% ../../nbs/cli/06_ask.ipynb #cb2a78fe
 def _make_zoom(args: AnswerOptions, pages: Pages) -> Callable[[int], Image]:
     "A function from the number of a page to a picture of it at twice the resolution"
-    def finer(n: int) -> Image: return pages.page(n, dpi=2 * _choose_dpi(args), max_side=None)
+    def finer(n: int) -> Image: return pages.page(n, dpi=2 * (args.dpi or _DPI), max_side=None)
     return finer
 
 # %% ../../nbs/cli/06_ask.ipynb #925350f1
@@ -389,10 +384,9 @@ def _ask_one(args: AnswerOptions, client: VLMClient, answers: Answers, question:
     start = time.perf_counter()
     episode = _run_episode(args, client, pages, question, focus)
     episode['seconds'] = time.perf_counter() - start
-    sure = _SURE.get(args.client or '', 0.) if args.sure is None else args.sure
     args.unread |= {int(n): why for n, why in episode['trace'].get('unread', {}).items()}
-    result = note_unread(result_of(episode, question, client.name, pages, episode['seconds'], reading, sure),
-                         args.unread, pages)
+    result = note_unread(result_of(episode, question, client.name, pages, episode['seconds'], reading), args.unread,
+                         pages)
     if pages.left_out: result['left_out'] = [one._asdict() for one in pages.left_out]
     if named := episode.get('files'): result['files'] = named
     if args.client == 'ocr' and not is_answered(result) and len(args.unread) < len(pages):

@@ -349,7 +349,7 @@ def _to_answer(record: Record, model: str, condition: Condition, label: str, dat
     score, judged = _judge(record, said, metric, flavour)
     return Answer(model=model, **condition._asdict(), label=label, **_read_question(record, data), score=score,
                   right=score >= RIGHT, outcome=record_outcome(record), answer=answer,
-                  confidence=record.get('confidence'),
+                  confidence=None if record.get('guess') else record.get('confidence'),
                   cost=_read_cost(record.get('usage') or {}, (record.get('times') or {}).get('seconds')),
                   turns=_count_turns(record), said=tuple(judged), agreement=_measure_agreement(record, said),
                   noted=_read_first_note(record), roles=cost_by_agent(record), **_read_teamwork(record),

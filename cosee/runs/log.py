@@ -29,6 +29,10 @@ class _Outcome(TypedDict, total=False):
     reading: dict[str, Any]        # what pages cost that a model wrote down for it, see `PageBill`
     confidence: Optional[float]    # from here on what a `Answer` says
     page: Optional[int]
+    guess: str                     # the answer that was withheld: confidence, page and evidence are its own
+    reason: str                    # why there is no answer
+    printed: Optional[bool]        # was the answer found in print? None: that cannot be told
+    files: list[str]               # those of several that the question names, if it was asked of these alone
     evidence: list[Evidence]
     invalid: int
     raised: int
@@ -294,6 +298,10 @@ class _Record(TypedDict, total=False):
     error: Optional[str]
     confidence: Optional[_Number]
     page: Optional[_Count]
+    guess: Optional[str]
+    reason: Optional[str]
+    printed: Optional[bool]
+    files: Optional[list[str]]
     evidence: Optional[list[_Evidence]]
     invalid: Optional[_Count]
     raised: Optional[_Count]

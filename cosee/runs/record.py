@@ -19,10 +19,12 @@ from ..datasets.sample import OnError, Sample, subset
 from ..policies import Method, make_method
 from ..eval.metrics import score_many
 from ..agents import DIRECT_TOKENS
-from ..budgets import DIRECT, Answer, Task, sample_id, seed_of
+from ..budgets import DIRECT, Answer, Task, outcome_of, sample_id, seed_of
+from ..cascade import Auto
 from ..utils.files import digest, file_hash
 from ..focus import listed
 from ..pages import Pages
+from ..qa import answer_question
 from ..models.usage import Ledger
 from ..models.batching import own_account
 from ..models.transcriber import PageBill, page_bill
@@ -121,9 +123,10 @@ def _measure_team(board: dict[str, Any], pages: int) -> dict[str, Any]:
 
 def _score_pages(outcome: Answer, shown: list[int], gold: list[int]) -> dict[str, float]:
     "Was the evidence found on the right pages, and was it shown at all?"
-    found = list(dict.fromkeys(e['page'] for e in outcome['evidence']))
+    given = not outcome.get('guess')   # of an answer that was withheld, no page counts
+    found = list(dict.fromkeys(e['page'] for e in outcome['evidence'])) if given else []
     seen = [page in shown for page in gold]
-    return dict(page_hit=float(outcome['page'] in gold),
+    return dict(page_hit=float(given and outcome['page'] in gold),
                 evidence_f1=score_many([found], [gold], 'evidence_f1', 'hotpotqa')[0],
                 page_recall=float(any(seen)), evidence_recall=float(all(seen)))
 
@@ -217,6 +220,14 @@ def _price_budget(budget: BudgetConfig, method: Method, sample: Sample, client, 
     price = task.look(**looks).price(DIRECT, DIRECT_TOKENS)
     return int(price * cast(float, budget.plain_calls))
 
+def _answer_sample(method: Method, sample: Sample, client, ledger: Ledger, seed: int,
+                   gen: Mapping[str, Any]) -> Answer:
+    "The outcome of a method; `auto` does all that people get, others what they say that they do"
+    policy = method.policy
+    if not isinstance(policy, Auto): return method.run(sample, client, ledger, seed, gen)
+    return outcome_of(answer_question(listed(sample['images']), sample['question'], client, policy, ledger, seed,
+                                      gen=gen, meta=sample.get('meta')))
+
 def answer_one(
     config: RunConfig, # the run
     method: Method,    # who answers
@@ -235,7 +246,7 @@ def answer_one(
     try:
         with limited(time_limit), own_account(), page_bill(bill):
             if budget.plain_calls: ledger.max_tokens = _price_budget(budget, method, sample, client, record['seed'])
-            outcome = method.run(sample, client, ledger, record['seed'], config.gen)
+            outcome = _answer_sample(method, sample, client, ledger, record['seed'], config.gen)
         record = _finish_record(config, record, outcome, len(sample['images']))
     except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`
         record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 400)}'

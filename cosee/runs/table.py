@@ -335,8 +335,9 @@ def write_frame(
 # %% ../../nbs/runs/01_table.ipynb #8b44b175
 def _make_prediction(record: Record) -> dict[str, Any]:
     "One answer, ready to be submitted"
-    pages = list(dict.fromkeys(e['page'] for e in record.get('evidence') or []))
-    known = {k: record.get(k) for k in ('page', 'confidence') if record.get(k) is not None}
+    named = {} if record.get('guess') else record   # nothing is said of an answer that was withheld
+    pages = list(dict.fromkeys(e['page'] for e in named.get('evidence') or []))
+    known = {k: named.get(k) for k in ('page', 'confidence') if named.get(k) is not None}
     return dict(id=record['sample'], answer=record.get('answer') or '', evidence_pages=pages, **known)
 
 # %% ../../nbs/runs/01_table.ipynb #052c2a76

@@ -127,7 +127,8 @@ class LogTail:
 # %% ../../nbs/runs/12_viewer.ipynb #946b2315
 def _read_recorded_episode(record: Mapping[str, Any]) -> dict[str, Any]:
     "An episode as far as a record tells it, without its trace"
-    said = {k: record.get(k) for k in ('answer', 'confidence', 'page', 'stopped', 'steps')}
+    named = 'answer', 'guess', 'reason', 'printed', 'confidence', 'page', 'stopped', 'steps'
+    said = {k: record.get(k) for k in named}
     return {**said, 'evidence': record.get('evidence') or [], 'board': Board.from_dict(record['board'])}
 
 def _read_episode(record: Record) -> Optional[dict[str, Any]]:

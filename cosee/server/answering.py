@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['State', 'OVER', 'Settings', 'first_fault', 'read_settings', 'build_policy', 'method_names', 'Price', 'Clients',
-           'Note', 'turns_with', 'RunningEpisode', 'new_record', 'answer', 'EpisodeInfo', 'summarize_record']
+           'Note', 'turns_with', 'RunningEpisode', 'new_record', 'answer', 'UnreadPage', 'EpisodeInfo',
+           'summarize_record']
 
 # %% ../../nbs/server/02_answering.ipynb #f6d944ce
 import threading, time
@@ -45,6 +46,8 @@ class Settings(BaseModel):
     focus: Literal['auto', 'all', 'top', 'overview'] = Field('auto', description='which pages agents are shown')
     k: int = Field(4, ge=1, le=50, description='pages that are searched for')
     tools: bool = Field(False, description='may agents look closer before they write?')
+    sure: Optional[float] = Field(None, ge=0, le=1, description='an answer of less confidence is withheld; none: as '
+                                                                'the method has it')
     seed: int = Field(0, ge=0, lt=2**31, description='of everything drawn by chance')
 
     @model_validator(mode='before')
@@ -87,7 +90,7 @@ def build_policy(
 ) -> Policy:
     "Make the policy of settings; raises ValueError for what does not go together."
     own = dict[str, Any](agents=None if settings.agents == list(ROLES) else settings.agents,
-                         order=None if settings.order == 'sequential' else settings.order)
+                         order=None if settings.order == 'sequential' else settings.order, sure=settings.sure)
     return choose_policy(settings.method, settings.tools, max_steps=settings.max_steps, **own)
 
 def method_names() -> list[str]:
@@ -278,6 +281,11 @@ def answer(
 State = Literal['waiting', 'running', 'done', 'failed', 'stopped', 'interrupted']
 OVER: tuple[State, ...] = ('done', 'failed', 'stopped', 'interrupted')
 
+class UnreadPage(TypedDict):
+    "A page that nobody was shown."
+    page: int                  # from 1
+    why: str
+
 class EpisodeInfo(TypedDict):
     "What is told of an episode; JSON-ready."
     id: str
@@ -288,9 +296,14 @@ class EpisodeInfo(TypedDict):
     settings: dict[str, Any]   # of `Settings`
     asked: str                 # when, in UTC
     earlier: Optional[str]     # id of the episode from which it goes on
-    answer: Optional[str]      # None: there is none
-    confidence: Optional[float] # 0-1, in the answer or that there is none
-    page: Optional[int]        # where the answer stands, from 1
+    answer: Optional[str]      # None: there is none, or it was withheld
+    guess: Optional[str]       # the answer that was withheld
+    reason: Optional[str]      # why there is no answer
+    confidence: Optional[float] # 0-1, in the guess where there is one, else in the answer; None: not said
+    printed: Optional[bool]    # was the answer or the guess found in print? None: that cannot be told
+    files: list[str]           # those that the question names, if it was asked of these alone
+    unread: list[UnreadPage]   # pages that were to be shown and cannot be read
+    page: Optional[int]        # where the answer or the guess stands, from 1
     box: Optional[list[float]] # on that page, 0-1
     evidence: list[Evidence]   # best first
     because: str               # the evidence as a sentence
@@ -309,7 +322,9 @@ def summarize_record(
     evidence, trace = list(record.get('evidence') or []), record.get('trace') or {}
     place: Any = evidence[0] if evidence else {}
     said = record.get('answer')
-    return dict(answer=None if abstains(said) else said, confidence=record.get('confidence'), page=record.get('page'),
+    kept = {k: record.get(k) for k in ('guess', 'reason', 'printed', 'confidence', 'page')}
+    return dict(answer=None if abstains(said) else said, **kept, files=list(record.get('files') or []),
+                unread=[UnreadPage(page=int(n), why=why) for n, why in (trace.get('unread') or {}).items()],
                 box=place.get('bbox'), evidence=evidence, because=trace.get('because', ''),
                 stopped=record.get('stopped', ''), error=record.get('error'), usage=dict(record.get('usage') or {}),
                 reading=record.get('reading'), seconds=(record.get('times') or {}).get('seconds'))

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, Optional, TypedDict, Union, cast
 from pydantic import BaseModel
 from .. import __version__
-from ..controller import Event
+from ..controller import Event, turns_of
 from .documents import AllowedPaths, RequestError
 from .answering import (Clients, EpisodeInfo, Note, Settings, State, answer, new_record, read_settings,
                                     summarize_record, turns_with)
@@ -255,7 +255,7 @@ class EpisodeService:
         record = self.record(caller, id)
         if self.store.episodes[id]['document'] != document:
             raise RequestError('earlier: it is about another document')
-        return cast(Any, (record.get('trace') or {}).get('events')) or []
+        return turns_of(cast(Any, record.get('trace') or {}))
 
     def _forget_oldest(self):
         "Let the events of the oldest episode that is over go."

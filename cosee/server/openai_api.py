@@ -178,7 +178,9 @@ def _count_usage(info: EpisodeInfo) -> dict[str, Any]:
                 total_tokens=spent.get('total_tokens', 0),
                 prompt_tokens_details=dict(cached_tokens=spent.get('cached_tokens', 0)))
 
-def _write_answer(info: EpisodeInfo) -> str: return info['answer'] or NOT_ANSWERABLE
+def _write_answer(info: EpisodeInfo) -> str:
+    "Write the answer for a reader who sees nothing else."
+    return info['answer'] or NOT_ANSWERABLE + (f" (withheld; the guess is: {info['guess']})" if info['guess'] else '')
 
 def _make_header(asked: ChatRequest, job: Job, kind: str) -> dict[str, Any]:
     "Say what every answer and every chunk says of itself."

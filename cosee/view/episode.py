@@ -304,14 +304,19 @@ def _write_chips(episode: EpisodeLike, prefix: str, captions: Sequence[_PageCapt
     goals += [(f'note {c}', f'c{c}') for c in list(cells)[:6]]
     first = next(iter(episode.get('evidence') or []), {})
     unsaid = [el('span', 'no page says so', cls='chip unsaid')] if first.get('found') == '' else []
+    if episode.get('printed') is False: unsaid.append(el('span', 'not found in print', cls='chip unsaid'))
     return [*(el('a', text, href=f'#{prefix}{to}', cls='chip') for text, to in goals), *unsaid]
 
 def _write_answer(episode: EpisodeLike) -> object:
     "Write the answer and how sure the team is, or how far a running episode has come"
     if episode.get('status'): return el('p', episode['status'], cls='text going', role='status', dir='auto')
-    none, confidence = abstains(episode.get('answer')), episode.get('confidence')
-    text = 'Not answerable from these pages' if none else episode['answer']
-    return None if none or confidence is None else _draw_ring(confidence), el('p', text, cls='text', dir='auto')
+    guess, sure = episode.get('guess'), episode.get('confidence')
+    if abstains(episode.get('answer')) and not guess:
+        return el('p', 'Not answerable from these pages', cls='text', dir='auto')
+    ring = None if sure is None else _draw_ring(sure)
+    label = 'Withheld; the guess is' if guess else 'A guess' if sure is not None and sure < .5 else ''
+    return ring, el('span', label, cls='chip') if label else None, el('p', guess or episode['answer'], cls='text',
+                                                                      dir='auto')
 
 def _write_head(
     episode: EpisodeLike,           # with a question and an answer
@@ -321,9 +326,10 @@ def _write_head(
 ) -> Html:
     "Write the head of an episode: question, answer, confidence, evidence, reason, cost."
     none, because = abstains(episode.get('answer')), str(episode.get('because') or '')
+    reason = str(episode.get('reason') or '') if none else ''
     words = (el('h2', question_of(episode), dir='auto'),
              el('div', _write_answer(episode), _write_chips(episode, prefix, captions), cls='said' + ' none' * none),
-             el('p', because[:1].upper() + because[1:], cls='because', dir='auto') if because else None,
+             *(el('p', text[:1].upper() + text[1:], cls='because', dir='auto') for text in (reason, because) if text),
              _write_candidates(episode, prefix), el('p', _list_facts(episode), cls='facts'))
     return el('header', el('div', words, cls='words'), snippet, cls='answer')
 

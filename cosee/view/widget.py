@@ -103,8 +103,9 @@ def episode_fallback(
 ) -> str:                                 # HTML without scripts and styles
     "An episode where no script runs."
     board, page = board_of(episode), episode.get('page')
+    guess = f"Withheld; the guess is: {episode['guess']}" if episode.get('guess') else ''
     none = 'Not answerable from these pages' if abstains(episode.get('answer')) else ''
-    said = clean(episode.get('status') or none or episode['answer'], 400)
+    said = clean(episode.get('status') or guess or none or episode['answer'], 400)
     cells = board.get_cells_by_page(page) if page else []
     shown = _draw_evidence(pages, page, cells) if pages and page and 0 < page <= len(pages) else None
     parts = (el('p', clean(question_of(episode), 400)),

@@ -243,7 +243,8 @@ export const MARKS = [
 ];
 
 export function answerInWords(e) {
-  if (e.state === 'done') return e.answer ?? 'not answerable from these pages';
+  const none = e.guess ? `withheld; the guess is ${e.guess}` : 'not answerable from these pages';
+  if (e.state === 'done') return e.answer ?? none;
   const why = String(e.error ?? '').replace(/^\w+: /, '');
   return (
     { waiting: 'waiting', running: 'running' }[e.state] ??
