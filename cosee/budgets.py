@@ -4,11 +4,11 @@
 
 # %% ../nbs/core/02_budgets.ipynb #b0d90005
 from __future__ import annotations
-import hashlib, math
+import hashlib, math, re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
+from typing import Any, Literal, NamedTuple, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from .agents import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, reading_of
 from .board import Board
 from .controller import (Episode, Event, Guess, MODEL_FAILED, OnEvent, PAGES_FAILED, Snap,
@@ -24,9 +24,9 @@ from .utils.boxes import Box
 from .utils.text import NOT_ANSWERABLE, abstains, check_question, one_line
 
 # %% auto #0
-__all__ = ['Prompt', 'DIRECT', 'NOT_ASKED', 'SMALLEST_SIDE', 'LEAST_PAGE_TOKENS', 'Answer', 'Instruction', 'describe_failure',
-           'Task', 'shrink_pages', 'pages_shown', 'pages_of_trace', 'outcome_of', 'seed_of', 'rounding_threshold',
-           'stochastic_rounding', 'sample_id']
+__all__ = ['Prompt', 'DIRECT', 'NOBODY', 'NOT_ASKED', 'Fault', 'SMALLEST_SIDE', 'LEAST_PAGE_TOKENS', 'Answer', 'Instruction',
+           'describe_failure', 'fault_of', 'Task', 'shrink_pages', 'pages_shown', 'pages_of_trace', 'outcome_of',
+           'seed_of', 'rounding_threshold', 'stochastic_rounding', 'sample_id']
 
 # %% ../nbs/core/02_budgets.ipynb #b0d90006
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ class _AnswerFormClient(ClientWrapper):
         return super()._respond_many([self._add_form(r) for r in requests])
 
 # %% ../nbs/core/02_budgets.ipynb #bf680001
+NOBODY = 'no agent could act'
+
 def describe_failure(
     episode: Episode # of a policy
 ) -> str:            # '' where somebody could act
@@ -103,11 +105,32 @@ def describe_failure(
     def is_turn(e: Event) -> bool: return not {'quality', 'plan'} & {*(e.get('applied') or {}).get('tags', [])}
     events = list(filter(is_turn, episode['trace'].get('events', [])))
     raised = [e['error'] for e in events if e['error'] and not e['calls']]
-    if raised and len(raised) == len(events): return f'no agent could act: {raised[0]}'
+    if raised and len(raised) == len(events): return f'{NOBODY}: {raised[0]}'
     return episode['stopped'].removeprefix(PAGES_FAILED) if episode['stopped'].startswith(PAGES_FAILED) else ''
 
 # %% ../nbs/core/02_budgets.ipynb #1a6655e7
 NOT_ASKED = 'not asked'   # how `stopped` begins where the budget covered no call at all
+
+Fault = Literal['account', 'context', 'model', 'pages', 'budget']
+_FAULTS: dict[Fault, Sequence[str]] = {   # a fault -> names of its errors
+    'account': ['AuthenticationError', 'QuotaError'], 'context': ['ContextError', 'ContextOverflow'],
+    'pages': ['PageError'], 'budget': ['BudgetExceeded'],
+    'model': ['VLMClientError', 'ServerError', 'TimeoutError', 'OverloadedError', 'RequestError', 'RateLimitError',
+              'ResponseParseError', 'StreamOnlyError', 'ImagesRefused', 'AllFailed', 'NoReply']}
+_FAULT_OF = {name: fault for fault, names in _FAULTS.items() for name in names}
+
+def fault_of(
+    said: Mapping[str, Any] # an episode, or a record
+) -> Optional[Fault]:       # None where there is an answer, or where it is not known
+    "Say what kept a question from its answer."
+    if said.get('answer'): return None
+    stopped, lost = str(said.get('stopped') or ''), str(said.get('error') or '')
+    if stopped.startswith(PAGES_FAILED): return 'pages'
+    if stopped.startswith(('budget', NOT_ASKED)): return 'budget'
+    if not lost and said.get('trace'): lost = describe_failure(cast(Episode, said))
+    names = [name for name in re.findall(r'(\w+): ', f'{lost} {stopped}') if name in _FAULT_OF]
+    if names: return _FAULT_OF[names[-1]]
+    return 'model' if stopped.startswith(MODEL_FAILED) or NOBODY in lost else None
 
 @dataclass
 class Task:

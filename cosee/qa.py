@@ -8,15 +8,15 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional, Union, cast
-from .budgets import describe_failure
+from .budgets import NOBODY, describe_failure, fault_of
 from .cascade import EvidenceChecker, find_print
-from .controller import MODEL_FAILED, PAGES_FAILED, Episode, Event, OnEvent, Snap, proposals_of
+from .controller import MODEL_FAILED, Episode, Event, OnEvent, Snap, proposals_of
 from .focus import FocusSpec, index_of
 from .models.backends import usual_config
 from .models.clients import reading_client
 from .models.discovery import choose_model
 from .models.registry import make_client
-from .models.remote import VLMClientError
+from .models.remote import AuthenticationError, ContextError, QuotaError, VLMClientError
 from .models.usage import BudgetExceeded, Ledger
 from .pages import PageError, Pages, files_of, load_pages
 from .policies import METHODS, Policy, SettingError, make_method, without_end
@@ -24,8 +24,8 @@ from .retrieval.index import FileFocus, files_named
 from .utils.text import abstains, means_none, one_line
 
 # %% auto #0
-__all__ = ['PagesLike', 'open_document', 'open_client', 'choose_policy', 'find_labels', 'resolve_labels', 'find_files',
-           'explain_missing', 'answer_question', 'ask']
+__all__ = ['PagesLike', 'open_document', 'open_client', 'method_names', 'choose_policy', 'find_labels', 'resolve_labels',
+           'find_files', 'explain_missing', 'answer_question', 'check_model', 'ask']
 
 # %% ../nbs/core/06_qa.ipynb #b0d95007
 PagesLike = Union[str, Path, Pages, Sequence[Any]]   # a path, several, or pages
@@ -46,6 +46,10 @@ def open_client(
     return reading_client(choice.found.backend) if choice.found else make_client(choice.client)
 
 # %% ../nbs/core/06_qa.ipynb #qa680001
+def method_names() -> list[str]:
+    "List the methods that a question may be answered by."
+    return [name for name in METHODS if name != 'screen']   # whose answer is a step, not a text
+
 def choose_policy(
     method: Union[str, Policy] = 'auto', # a name in `METHODS`, or a policy
     tools: bool = False,    # may the agents of a team look closer before they write?
@@ -148,6 +152,7 @@ def answer_question(
         try: out['printed'] = find_print(out, checker)
         except BudgetExceeded: out['printed'] = None   # it was ended by hand while a page was read
         if not out.get('guess') and abstains(out['answer']): out['reason'] = explain_missing(out)
+        if fault := fault_of(out): out['fault'] = fault
         return out
     def answer_from(named: list[str]) -> Episode:
         tell('files', dict(files=named))
@@ -163,6 +168,16 @@ def answer_question(
     return episode
 
 # %% ../nbs/core/06_qa.ipynb #b0d95008
+_ERRORS = {e.__name__: e for e in (AuthenticationError, QuotaError, ContextError)}
+
+def check_model(
+    episode: Episode # of `answer_question`
+) -> Episode:        # the same
+    "Raise `VLMClientError`, or what of it says more, where no model could be asked."
+    if episode.get('fault') not in ('account', 'context', 'model'): return episode
+    said = describe_failure(episode) or episode['stopped'].removeprefix(MODEL_FAILED)
+    raise _ERRORS.get(said.removeprefix(f'{NOBODY}: ').partition(':')[0], VLMClientError)(said)
+
 def ask(
     document: PagesLike,       # a PDF, image or folder, several of them, or pages that are open
     question: str,             # what you want to know
@@ -175,13 +190,10 @@ def ask(
     on_event: Optional[OnEvent] = None   # listens turn by turn
 ) -> Episode:
     """Ask a document; raises `PageError`, `ConfigError` or ValueError for what cannot be used, and `VLMClientError`
-    where the model cannot be reached."""
+    where the model cannot be reached: `AuthenticationError` or `QuotaError` for the account, `ContextError` where
+    pages do not fit."""
     pages, model = open_document(document), open_client(client)
     policy = choose_policy(method, max_steps=max_steps)
     episode = answer_question(pages, question, model, policy, Ledger(max_tokens), seed, page_selection, on_event)
-    if episode['answer']: return episode
-    fault = describe_failure(episode)
-    if fault and episode['stopped'].startswith(PAGES_FAILED): raise PageError(fault)
-    if fault or episode['stopped'].startswith(MODEL_FAILED):
-        raise VLMClientError(fault or episode['stopped'].removeprefix(MODEL_FAILED))
-    return episode
+    if episode.get('fault') == 'pages': raise PageError(describe_failure(episode))
+    return check_model(episode)

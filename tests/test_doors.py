@@ -17,7 +17,7 @@ import cosee
 from cosee.app.server import create_page_app
 from cosee.models.backends import Backend
 from cosee.models.providers import OpenAIVLMClient
-from cosee.models.remote import VLMClientError
+from cosee.models.remote import AuthenticationError, ContextError, QuotaError, VLMClientError
 from cosee.models.registry import make_client
 from cosee.chat import Chat
 from cosee.controller import Episode
@@ -271,3 +271,26 @@ def test_twelve_questions_have_one_answer_at_every_door(run, tmp_path, papers, k
     if kind == "ocr":
         assert (given[ASKED["long"][0]]["answer"], given[ASKED["long"][0]]["page"]) == ("4,812.00 EUR", 57)
         assert any(one["guess"] for one in given.values())
+
+
+@pytest.mark.parametrize("method, status, text, error, fault", [(m, *row) for m in ("direct", "team") for row in [
+    (401, "this key is not known", AuthenticationError, "account"),
+    (429, "You exceeded your current quota (insufficient_quota)", QuotaError, "account"),
+    (400, "This model's maximum context length is 4096 tokens", ContextError, "context"),
+    (500, "it broke", VLMClientError, "model")] if (m, row[0]) != ("team", 500)])   # which is asked again, turn by turn
+def test_faults_are_told_apart_at_every_door(run, tmp_path, folder, method, status, text, error, fault):
+    with FakeServer("openai", script=[(status, {}, text)] * 99) as server:
+        with pytest.raises(error): cosee.ask(folder, QUESTIONS[0], served_model(server.base_url), method)
+        code, _, err = run("ask", folder, "-q", QUESTIONS[0], "--method", method, "--client", "openai", "--model", "m",
+                           "--base-url", server.base_url, "--json")
+        said = by_server(tmp_path, folder, QUESTIONS[0], method, lambda: served_model(server.base_url))
+    assert code == 1 and text in err and (said["state"], said["fault"]) == ("failed", fault)
+
+
+def test_a_budget_that_covers_no_call_is_told_as_that(run, tmp_path, folder):
+    with FakeServer("openai", answer=see) as server:
+        python = cosee.ask(folder, QUESTIONS[0], served_model(server.base_url), max_tokens=5)
+        code, out, _ = run("ask", folder, "-q", QUESTIONS[0], "--max-tokens", 5, "--client", "openai", "--model", "m",
+                           "--base-url", server.base_url, "--json")
+        assert not server.requests
+    assert python["fault"] == json.loads(out)[0]["fault"] == "budget" and not python["answer"] and code == 3

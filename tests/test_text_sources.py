@@ -516,7 +516,7 @@ def test_the_command_and_the_server_take_every_method_and_the_app_offers_some_of
     from cosee.app.server import offered_methods
     from cosee.cli.ask import TeamOptions
     from cosee.policies import METHODS
-    from cosee.server.answering import method_names
+    from cosee.qa import method_names
     offered = {m.name: m.about for m in offered_methods()}
     assert method_names() == [m for m in METHODS if m != "screen"]
     assert [TeamOptions(method=m).method for m in method_names()] == method_names()

@@ -50,6 +50,7 @@ class Result(TypedDict):
     reading: NotRequired[dict[str, Any]] # the same in parts, and the pages that were kept from before, see `PageBill`
     seconds: float                    # wall-clock time for the question itself
     stopped: str                      # why the episode ended
+    fault: NotRequired[str]           # what kept it from its answer, such as the budget
     hint: NotRequired[str]            # what would help, where the rule-based reader gave no answer
     unread: NotRequired[list[dict[str, Any]]] # pages that cannot be read: page, file, file_page and why
     left_out: NotRequired[list[dict[str, str]]] # what folders and PDFs hold besides and is not read: file and why
@@ -90,6 +91,7 @@ def result_of(
                     model=client if tokens['total_tokens'] else None, tokens=tokens,
                     reading_seconds=round(reading, 2), seconds=round(seconds, 2), stopped=episode['stopped'])
     if 'printed' in episode: result['printed'] = episode['printed']
+    if 'fault' in episode: result['fault'] = episode['fault']
     if planned := episode.get('plan'):
         result['plan'] = {k: v for k, v in planned.items() if k != 'calls'}
         result['quality'] = [{**q, **_locate_page(q['page'], pages)} for q in episode.get('quality', [])]

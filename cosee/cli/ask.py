@@ -41,8 +41,8 @@ _SNAPS: dict[str, Any] = dict(auto='auto', always=True, never=False)
 def _check_method(name: str) -> str:
     "A name in `METHODS`; raises ValueError for any other"
     from cosee.policies import METHODS
-    if name == 'screen' or name not in {*METHODS, *METHODS.aliases}:
-        raise ValueError(no_such('method', name, [m for m in METHODS if m != 'screen']))
+    from cosee.qa import method_names
+    if name not in {*method_names(), *METHODS.aliases}: raise ValueError(no_such('method', name, method_names()))
     return name
 
 class TeamOptions(Options):
@@ -360,20 +360,18 @@ def _tell_method(args: AnswerOptions, client: VLMClient, policy: Policy):
 
 def _run_episode(args: AnswerOptions, client: VLMClient, pages: Pages, question: str, focus: FocusSpec) -> Episode:
     "The episode of one question; raises `Stop` where no agent could act, and where the model cannot be reached"
-    from cosee.budgets import describe_failure
+    from cosee.budgets import NOBODY
     from cosee.models.remote import VLMClientError
     from cosee.models.usage import Ledger
-    from cosee.qa import answer_question
+    from cosee.qa import answer_question, check_model
     policy = _choose_policy(args)
     _tell_method(args, client, policy)
     try:
-        episode = answer_question(pages, question, client, policy, Ledger(args.max_tokens), page_selection=focus,
-                                  on_event=_make_listener(args, pages, policy), snap=_SNAPS[args.snap],
-                                  source=_make_zoom(args, pages))
-    except VLMClientError as e: raise Stop(f'{question!r}: no agent could act: {e}') from e
-    fault = describe_failure(episode)
-    if fault.startswith('no agent'): raise Stop(f'{question!r}: {fault}')
-    return episode
+        return check_model(answer_question(
+            pages, question, client, policy, Ledger(args.max_tokens), page_selection=focus,
+            on_event=_make_listener(args, pages, policy), snap=_SNAPS[args.snap], source=_make_zoom(args, pages)))
+    except VLMClientError as e:
+        raise Stop(f"{question!r}: {NOBODY}: {str(e).removeprefix(f'{NOBODY}: ')}") from e
 
 # %% ../../nbs/cli/06_ask.ipynb #9c30d26c
 def _ask_one(args: AnswerOptions, client: VLMClient, answers: Answers, question: str, focus: FocusSpec,

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from .. import __version__
 from ..controller import Event, turns_of
 from .documents import AllowedPaths, RequestError
-from .answering import (Clients, EpisodeInfo, Note, Settings, State, answer, new_record, read_settings,
-                                    summarize_record, turns_with)
+from .answering import (Clients, EpisodeInfo, Note, Settings, State, answer, build_policy, new_record,
+                                    read_settings, summarize_record, turns_with)
 from .documents import Caller, Library, Limits
 from .jobs import EpisodeEvent, FairQueue, Job, Place, run_in_thread
 from ..utils.files import append_line, digest, json_lines, private_folder
@@ -246,6 +246,8 @@ class EpisodeService:
         except ValueError as e: raise RequestError(f'question: {e}') from None
         if chosen.client and chosen.client not in self.clients.names: self.clients.get(chosen.client)
         turns = turns_with(self._read_turns(caller, earlier, document), notes) if earlier or notes else []
+        if turns and not build_policy(chosen).goes_on:
+            raise RequestError(f'method: {chosen.method} does not go on from an earlier episode; team does')
         return Job(secrets.token_hex(12), caller, document, question.encode(errors='replace').decode(), chosen,
                    turns, self.limits.seconds)
 

@@ -16,7 +16,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from .http import CurrentCaller, Service, error_response
-from .answering import EpisodeInfo, Settings, first_fault, method_names
+from ..qa import method_names
+from .answering import EpisodeInfo, Settings, first_fault
 from .episodes import EpisodeService
 from .documents import Caller, Document, RequestError, Upload
 from .security import error_body
