@@ -41,6 +41,7 @@ SMALLEST = {
     'calibrate_reader': '--help',   # a minute of OCR at its smallest
     'always_answers': '--methods cosee_base --calls 1',
     'silence': '',
+    'question_path': '--methods direct --functions',
     'team_cost': f'--before {ROOT} --questions 2 --rounds 1 --methods team@3 --out {os.devnull}',
 }
 
