@@ -117,7 +117,7 @@ _FAULTS: dict[Fault, Sequence[str]] = {   # a fault -> names of its errors
     'pages': ['PageError'], 'budget': ['BudgetExceeded'],
     'model': ['VLMClientError', 'ServerError', 'TimeoutError', 'OverloadedError', 'RequestError', 'RateLimitError',
               'ResponseParseError', 'StreamOnlyError', 'ImagesRefused', 'AllFailed', 'NoReply']}
-_FAULT_OF = {name: fault for fault, names in _FAULTS.items() for name in names}
+_FAULT_OF: dict[str, Fault] = {name: fault for fault, names in _FAULTS.items() for name in names}
 
 def fault_of(
     said: Mapping[str, Any] # an episode, or a record

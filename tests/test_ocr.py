@@ -190,7 +190,7 @@ def test_a_model_that_is_missing_is_said_and_not_fetched(tmp_path):
             'socket.getaddrinfo = look_up\n'
             'from PIL import Image\nfrom cosee.text.ocr import TextExtractor\n'
             'TextExtractor().read([Image.new("RGB", (200, 80), "white")])\n')
-    env = {**os.environ, 'PYTHONPATH': f'{tmp_path}{os.pathsep}{ROOT}'}
+    env = {**os.environ, 'PYTHONPATH': f'{tmp_path}{os.pathsep}{ROOT}', 'COSEE_CACHE': 'off'}   # it may know the page
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, env=env, timeout=100)
     assert 'det_small.onnx is missing; pip install --force-reinstall' in done.stderr.splitlines()[-1]
 

@@ -240,8 +240,8 @@ def test_a_server_finds_pages_by_their_looks_and_keeps_its_folders_to_itself(ret
         found = http.get(f"/api/documents/{document['id']}/find", params=dict(q="What is the total?", k=3)).json()
         assert len({hit["score"] for hit in found}) == 3   # there is no page text: all are the same
         best = {hit["page"] for hit in found}
-        for more in (dict(), dict(max_tokens=1_000_000), dict(method="direct")):
-            asked = dict(question="What is the total?", settings=dict(QUICK, focus="top", k=3, **more), wait=100)
+        for more in (QUICK, dict(QUICK, max_tokens=1_000_000), dict(method="direct")):
+            asked = dict(question="What is the total?", settings=dict(focus="top", k=3, **more), wait=100)
             told = http.post(f"/api/documents/{document['id']}/questions", json=asked).json()
             record = http.get(f"/api/episodes/{told['id']}/record").json()
             assert told["state"] == "done" and str(retriever) not in json.dumps(record)
