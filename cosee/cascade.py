@@ -4,16 +4,14 @@
 
 # %% ../nbs/core/04_cascade.ipynb #ac740005
 from __future__ import annotations
-import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Optional, cast, get_args
 from .agents import (DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, ROLES, Action, Agent, Model, invalid_action,
                           reading_of, role_text, words_of)
 from .board import Board, View
 from .budgets import DIRECT, Task, pages_of_trace, pages_shown
-from .controller import (MODEL_FAILED, PAGES_FAILED, WITHHELD, CoSeeController, Episode, Event, Hypothesis,
-                              OnEvent, Snap, proposals_of, withhold)
-from .focus import listed
+from .controller import (MODEL_FAILED, PAGES_FAILED, CoSeeController, Episode, Hypothesis, OnEvent, proposals_of,
+                              withhold)
 from .models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
 from .models.text_prompts import (CHECK_PROMPT, CHECK_TOKENS, p_true_logit, rules_first_confidence,
                                      self_check_confidence)
@@ -32,8 +30,7 @@ from .utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line, same_ans
 
 # %% auto #0
 __all__ = ['Evidence', 'RULES_SUFFICE', 'Criterion', 'CRITERIA', 'Otherwise', 'EvidenceChecker', 'find_print', 'read_by_rules',
-           'joint_confidence', 'CascadeController', 'BlindFirstController', 'Cascade', 'BlindFirst', 'usual_method',
-           'Auto']
+           'joint_confidence', 'Cascade', 'BlindFirstController', 'BlindFirst', 'usual_method', 'Auto']
 
 # %% ../nbs/core/04_cascade.ipynb #ac740007
 Evidence = Literal['box', 'page', '', 'abstains', 'unread', 'short']
@@ -240,9 +237,8 @@ def _list_calls(episode: Episode) -> list[Any]:
     "List the calls of an episode, as its trace keeps them"
     return [c for e in episode['trace']['events'] for c in e['calls']]
 
-def _finish(episode: Episode, cascade: dict[str, Any], ledger: Ledger, stopped: str = '', **trace: Any) -> Episode:
+def _finish(episode: Episode, cascade: dict[str, Any], ledger: Ledger, **trace: Any) -> Episode:
     "Keep in the episode what the cascade did, and the account as it stands"
-    episode['stopped'] = stopped or episode['stopped']
     episode['did'] = {**episode.get('did', {}), 'cascade': cascade}
     episode['usage'] = ledger.total.to_dict()
     cast(Any, episode['trace']).update(cascade=cascade, ledger=ledger.to_dict(), stopped=episode['stopped'], **trace)
@@ -250,83 +246,55 @@ def _finish(episode: Episode, cascade: dict[str, Any], ledger: Ledger, stopped: 
 
 class _DelayedListener:
     "A listener that keeps what it hears behind the start until it is released"
-    def __init__(self, on_event: OnEvent): self.on_event, self.kept = on_event, list[tuple[str, Any]]()
+    def __init__(self, on_event: Optional[OnEvent]):
+        self.on_event, self.kept = on_event or (lambda kind, event: None), list[tuple[str, Any]]()
+
     def __call__(self, kind: str, event: Any):
         if kind == 'start': self.on_event(kind, event)
         else: self.kept.append((kind, event))
 
-    def release(self, out: Episode):
-        "Tell what was kept, and the turns behind it that led to `out`"
-        for kind, event in self.kept:
-            if kind != 'end': self.on_event(kind, event)
-        heard = sum(kind == 'turn' for kind, _ in self.kept)
-        for event in out['trace']['events'][heard:]: self.on_event('turn', event)
-        self.on_event('end', out)
+    def release(self):
+        "Tell what was kept"
+        for kind, event in self.kept: self.on_event(kind, event)
 
 # %% ../nbs/core/04_cascade.ipynb #ac740016
 Otherwise = Literal['abstain', 'team']
 
-class CascadeController(CoSeeController):
-    "A controller that asks one reader first, and its team, or nobody, where the answer does not hold."
-    def __init__(self,
-        agents: Sequence[Agent],       # the team, see `CoSeeController`
-        *args: Any,                    # more for `CoSeeController`
-        accept: Sequence[Criterion] = ('require_evidence',), # what the first answer has to meet; none: it is given
-        min_confidence: float = .7,    # least confidence, 0-1, where that is a criterion
-        otherwise: Otherwise = 'abstain', # what follows where it does not hold
-        **kwargs: Any                  # more for `CoSeeController`
-    ):
-        for name, values, known in (('accept', accept, CRITERIA), ('otherwise', [otherwise], get_args(Otherwise))):
-            wrong = [v for v in values if v not in known]
-            if wrong: raise ValueError(f"{name}: there is no {str(wrong[0])[:40]!r}; choose from {', '.join(known)}")
-        if not 0 <= min_confidence <= 1: raise ValueError(f'min_confidence must lie in 0 to 1, not {min_confidence}')
-        super().__init__(agents, *args, **kwargs)
-        self.accept, self.min_confidence = tuple(accept), min_confidence
-        self.otherwise: Otherwise = otherwise
+class Cascade(Team):
+    "One call first, and a team, or nobody, where its answer does not hold."
+    accept: Sequence[Criterion] = ('require_evidence',) # what the first answer has to meet; none: it is given
+    min_confidence: Share = .7                          # least confidence, where that is a criterion
+    otherwise: Otherwise = 'abstain'                    # what follows where it does not hold
 
-    def describe(self) -> dict[str, Any]:
-        "Describe the controller's settings and team, JSON-ready."
-        own = dict(accept=list(self.accept), min_confidence=self.min_confidence, otherwise=self.otherwise)
-        return {**super().describe(), 'cascade': own}
-
-    def run(self, images: Sequence[Any], question: str,
-            per_agent_gen_kwargs: Optional[dict[str, dict[str, Any]]] = None, ledger: Optional[Ledger] = None,
-            on_event: Optional[OnEvent] = None, earlier: Sequence[Event] = ()) -> Episode:
-        "Run one episode, of one call where that is enough; raises what `CoSeeController.run` raises."
-        tell = on_event or (lambda kind, event: None)
-        images, ledger, heard = listed(images), Ledger() if ledger is None else ledger, _DelayedListener(tell)
-        def ask_team(guess: bool = self.guess) -> Episode:
-            team = copy.copy(self)
-            team.guess = guess
-            return CoSeeController.run(team, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
-        if earlier or not self.agents: return ask_team()
+    def solve(self, task: Task) -> Episode:
+        "Ask once, and go on where the answer does not hold."
+        task.look(self.focus, self.k).fit([(DIRECT, DIRECT_TOKENS)])
+        agents = self.build_agents(task.client)
+        if task.earlier: return self.run_episode(task, agents)   # the team alone goes on
         reads = bool({'require_evidence', 'rules_first'} & {*self.accept})
-        checker = EvidenceChecker(images, words_of(self.agents), reads, question)
-        reader = _FirstReader(self.agents[-1].qwen_client, self.accept, checker)
-        alone = CoSeeController([reader], 1, self.default_gen_kwargs, page_selection=self.page_selection,
-                                snap=cast(Snap, self.snap), because=self.because, guess=False)
-        first = alone.run(images, question, ledger=ledger, on_event=heard)
+        checker = EvidenceChecker(task.images, words_of(agents), reads, task.question)
+        reader, heard = _FirstReader(task.client, self.accept, checker), _DelayedListener(task.on_event)
+        alone = CoSeeController([reader], 1, {**task.gen, 'seed': task.seed}, page_selection=task.focus,
+                                snap=task.snap, guess=False)
+        first = alone.run(task.images, task.question, ledger=task.ledger, on_event=heard)
         failed = first['stopped'].startswith((MODEL_FAILED, PAGES_FAILED))
         reason = _find_doubt(first, self.accept, checker, self.min_confidence, reader.stated) if self.accept else ''
-        sure = first['confidence'] if reader.stated else None
+        if not reader.stated: first['confidence'] = None   # nobody said how sure it is
+        calls = _list_calls(first)
+        task.asked_plainly = bool(calls)   # that was the plain call: it is not made again
         cascade = dict(accept=list(self.accept), min_confidence=self.min_confidence, escalated=False, reason=reason,
-                       first=_summarize({**first, 'confidence': sure}), stated=reader.stated,
-                       rules=_summarize(reader.rules), kept=False, confidence=sure, calls=len(_list_calls(first)),
-                       tokens=ledger.spent)
+                       first=_summarize(first), stated=reader.stated, rules=_summarize(reader.rules), kept=False,
+                       confidence=first['confidence'], calls=len(calls), tokens=task.ledger.spent)
         if not reason or failed or self.otherwise == 'abstain':
-            out = withhold(first, reason) if reason else first
-            if out is not first: ended = WITHHELD
-            elif cascade['calls'] and not failed: ended = 'one call'
-            else: ended = 'rules' if first['answer'] else first['stopped']
-            _finish(out, cascade, ledger, ended)
-            heard.release(out)
-            return out
+            if not failed and (calls or first['answer']): first['stopped'] = 'one call' if calls else 'rules'
+            heard.release()
+            return _finish(withhold(first, reason) if reason else first, cascade, task.ledger)
         cascade['escalated'] = True
-        tell('escalate', cascade)
-        episode = ask_team(self.guess and not first['answer'])   # else the first answer is the guess
-        if episode['answer'] or not first['answer']:
-            return _finish(episode, cascade, ledger, before=_list_calls(first))
-        return _finish(first, {**cascade, 'kept': True}, ledger)
+        if task.on_event: task.on_event('escalate', cascade)
+        episode = self.run_episode(task, agents, guess=not first['answer'])   # else the first answer is the guess
+        if episode['answer'] or not first['answer']: return _finish(episode, cascade, task.ledger, before=calls)
+        return _finish(first, {**cascade, 'kept': True}, task.ledger)
+
 
 # %% ../nbs/core/04_cascade.ipynb #ac740028
 _ALONE = ('Nobody has written anything yet, and you answer the question on your own. HYPOTHESIZE the answer: copy it '
@@ -357,41 +325,6 @@ class BlindFirstController(CoSeeController):
         if len(board): return super().groups(step, board, hypotheses)
         return [[a if a.qwen_client is None else _BlindAgent(a) for a in self.agents]]
 
-    def run(self, images: Sequence[Any], question: str,
-            per_agent_gen_kwargs: Optional[dict[str, dict[str, Any]]] = None, ledger: Optional[Ledger] = None,
-            on_event: Optional[OnEvent] = None, earlier: Sequence[Event] = ()) -> Episode:
-        "Run one episode, and keep the first answer of each agent in `did`."
-        episode = super().run(images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
-        first = {h.get('author'): h for h in reversed(proposals_of(episode))}
-        said = [dict(agent=who, answer=h.get('answer', ''), page=h.get('view', {}).get('page'),
-                     confidence=h.get('confidence')) for who, h in reversed(first.items())]
-        episode['did'] = dict(first=said)
-        return episode
-
-# %% ../nbs/core/04_cascade.ipynb #ac740030
-class Cascade(Team):
-    "One call first, and a team, or nobody, where its answer does not hold."
-    kind: ClassVar[type[CoSeeController]] = CascadeController
-    accept: Sequence[Criterion] = ('require_evidence',) # what the first answer has to meet; none: it is given
-    min_confidence: Share = .7                          # least confidence, where that is a criterion
-    otherwise: Otherwise = 'abstain'                    # what follows where it does not hold
-
-    def controller(self, agents: Sequence[Agent], *args: Any, **kwargs: Any) -> CoSeeController:
-        "Make the controller that asks first, and then its team."
-        own = dict(accept=self.accept, min_confidence=self.min_confidence, otherwise=self.otherwise)
-        return super().controller(agents, *args, **{**own, **kwargs})
-
-    def solve(self, task: Task) -> Episode:
-        "Ask once, and go on where the answer does not hold."
-        task.look(self.focus, self.k).fit([(DIRECT, DIRECT_TOKENS)])
-        out = self.run_episode(task, self.build_agents(task.client))
-        if task.earlier: return out   # the team alone goes on
-        cascade = out.get('did', {}).get('cascade', {})
-        task.asked_plainly = bool(cascade.get('calls'))   # that was the plain call: it is not made again
-        unstated = not cascade.get('stated') and (cascade.get('kept') or not cascade.get('escalated'))
-        if unstated: out['confidence'] = None   # nobody said how sure it is
-        return out
-
 class BlindFirst(Team):
     "A team whose first answers nobody has heard."
     kind: ClassVar[type[CoSeeController]] = BlindFirstController
@@ -399,6 +332,15 @@ class BlindFirst(Team):
     def acts_in_parallel(self) -> bool:
         "All agents act at once in the first step."
         return True
+
+    def run_episode(self, task: Task, agents: Sequence[Agent], **kwargs: Any) -> Episode:
+        "Run one episode, and keep the first answer of each agent in `did`."
+        episode = super().run_episode(task, agents, **kwargs)
+        first = {h.get('author'): h for h in reversed(proposals_of(episode))}
+        said = [dict(agent=who, answer=h.get('answer', ''), page=h.get('view', {}).get('page'),
+                     confidence=h.get('confidence')) for who, h in reversed(first.items())]
+        episode['did'] = dict(first=said)
+        return episode
 
 # %% ../nbs/core/04_cascade.ipynb #ac74002c
 def usual_method(

@@ -17,7 +17,7 @@ from cosee.models.client import Request, page_request
 from cosee.models.remote import QuotaError, RateLimitError, ResponseParseError
 from cosee.models.registry import create_vlm_client
 from cosee.models.wrappers import CachedClient
-from cosee.cascade import CascadeController
+from cosee.cascade import Cascade
 
 PAGES = [Image.new("RGB", (64, 64), "white")]
 
@@ -62,7 +62,7 @@ def test_other_methods_end_at_the_first_empty_reply_too():
         client = client_of(server)
         out = Task(PAGES, "What?", client).run(Single().solve)
         assert "cut off at its limit" in out["stopped"] and out["usage"]["calls"] == 1
-        once = CascadeController(team(client)).run(PAGES, "What?")
+        once = Cascade().answer(PAGES, "What?", client)
         assert "cut off at its limit" in once["stopped"] and len(server.requests) == 2
         found = extract(PAGES, {"type": "object", "properties": {"total": {"type": "string"}}}, client)
         assert "cut off at its limit" in found["stopped"] and len(server.requests) == 3

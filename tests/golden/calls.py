@@ -43,7 +43,7 @@ from cosee.models.transcriber import Transcriber
 from cosee.pages import load_pages
 from cosee.planner.document_plan import plan_document
 from cosee.planner.planning import plan
-from cosee.cascade import CascadeController
+from cosee.cascade import Cascade
 from cosee.screen.agent import ScreenAgent
 from cosee.tools.agent import with_tools
 
@@ -92,7 +92,7 @@ def chat(client, doc):
 
 
 def check(client, doc):
-    return CascadeController(team(client), accept=["self_check"]).run(list(doc), QUESTION)
+    return Cascade(accept=["self_check"], focus="all").answer(list(doc), QUESTION, client)
 
 
 def tools(client, doc):
