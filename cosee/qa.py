@@ -152,6 +152,7 @@ def answer_question(
         try: out['printed'] = find_print(out, checker)
         except BudgetExceeded: out['printed'] = None   # it was ended by hand while a page was read
         if not out.get('guess') and abstains(out['answer']): out['reason'] = explain_missing(out)
+        if not out['answer']: out['confidence'] = None   # nobody was sure of anything
         if fault := fault_of(out): out['fault'] = fault
         return out
     def answer_from(named: list[str]) -> Episode:

@@ -136,7 +136,8 @@ def _write_answer(r: Result, episode: Episode, page: TerminalPage) -> list[str]:
     answer = one_line(r['answer'] or '', 1000) if is_answered(r) else guess
     lines = [page.wrap(r['question'], 'Question  '), page.bold(page.wrap(answer, 'Answer    '))]
     hint = [page.wrap(r['hint'], 'Hint      ')] if 'hint' in r else []
-    if not is_answered(r) and not r['guess']: return [*lines, page.wrap(r['reason'] or '', 'Reason    '), *hint]
+    if not is_answered(r): lines.append(page.wrap(r['reason'] or '', 'Reason    '))
+    if not is_answered(r) and not r['guess']: return lines + hint
     sure = r['confidence']
     if sure is not None: lines.append(f"          confidence {sure:.0%}{': a guess' * (sure < .5 and not r['guess'])}")
     lines += [page.wrap(_describe_place(r['evidence'][0]), 'Where     ')] if r['evidence'] else []
