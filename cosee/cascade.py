@@ -4,7 +4,9 @@
 
 # %% ../nbs/core/04_cascade.ipynb #ac740005
 from __future__ import annotations
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Literal, Optional, cast, get_args
 from .agents import (DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, ROLES, Action, Agent, Model, invalid_action,
                           reading_of, role_text, words_of)
@@ -42,6 +44,17 @@ def _is_common(text: str) -> bool:
     letters = letters_of(text)
     return len(letters) < 3 or letters in _CLAIMS
 
+_DATES = '%Y-%m-%d', '%d %B %Y', '%B %d, %Y', '%d %b %Y', '%b %d, %Y', '%d.%m.%Y'   # forms that mean one day
+
+def _write_dates(answer: str) -> list[str]:
+    "Write a date in other forms; none for what is no date"
+    for form in _DATES:
+        try: day = datetime.strptime(answer.strip(' .'), form)
+        except ValueError: continue
+        told = [day.strftime(other) for other in _DATES]
+        return [*told, *(re.sub(r'\b0(?=\d\D)', '', text) for text in told)]
+    return []
+
 class EvidenceChecker:
     "Looks answers up on the pages of a document, each read when it is first asked for."
     def __init__(self,
@@ -76,7 +89,7 @@ class EvidenceChecker:
 
     def _locate(self, printed: TextLocator, answer: str) -> Optional[Location]:
         "Find where the answer, or the value in it, stands on a page"
-        said = [answer, *(v for v in values_in(answer, self.question) if not _is_common(v))]
+        said = [answer, *(v for v in values_in(answer, self.question) if not _is_common(v)), *_write_dates(answer)]
         return next(filter(None, map(printed.locate, said)), None)
 
     def find(self,

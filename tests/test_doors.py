@@ -19,6 +19,7 @@ from cosee.models.backends import Backend
 from cosee.models.providers import OpenAIVLMClient
 from cosee.models.remote import AuthenticationError, ContextError, QuotaError, VLMClientError
 from cosee.models.registry import make_client
+from cosee.models.testing import ScriptedClient
 from cosee.chat import Chat
 from cosee.controller import Episode
 from cosee.pagewise import PageByPage
@@ -104,6 +105,23 @@ def test_the_reader_without_a_model_says_the_same_at_every_door(run, tmp_path, f
     shell = by_shell(run, folder, question, "auto", "--client", "ocr")
     assert fields(python) == fields(shell)
     assert fields(python) == fields(by_server(tmp_path, folder, question, "auto", lambda: make_client("ocr")))
+
+
+LEASE = (["Rent:  840.00 EUR", "Deposit:  250.00 EUR", "Begin of the lease:  3 May 2024", "Either party may end this "
+          "lease with thirty days' written notice to the other."], ["The rent of 840.00 EUR is due on the first day."])
+
+
+@pytest.mark.parametrize("said, printed, place", [
+    ("blue", False, None), ("1,090.00 EUR", False, None), ("2", None, None), ("yes", None, None),
+    ("with thirty days' notice", False, None), ("840.00 EUR", True, 1), ("The rent is 840.00 EUR.", True, 1),
+    ("2024-05-03", True, 1), ("May 3, 2024", True, 1), ("03.05.2024", True, 1), ("2024-05-04", False, None),
+    ("840.00 EUR\nPage: 2", True, 2), ("250.00 EUR\nPage: 2", False, 2)])
+def test_what_a_model_that_sees_says_is_given_and_looked_up(tmp_path, said, printed, place):
+    write_pages(tmp_path / "lease.pdf", [(lines, None) for lines in LEASE])
+    episode = cosee.ask(tmp_path / "lease.pdf", "What is it?", ScriptedClient([f"Answer: {said}"]), "direct")
+    answer, box = said.partition("\n")[0], episode["evidence"][0]["bbox"] if episode["evidence"] else None
+    assert (episode["answer"], episode["printed"], episode["page"]) == (answer, printed, place)
+    assert bool(box) == bool(printed)   # no box is invented
 
 
 @pytest.mark.parametrize("policy", [Single(), Vote(num_samples=2), Chat(max_turns=1), Team(max_steps=1), PageByPage()])
