@@ -210,7 +210,7 @@ def describe_power(
     if found is None: return ''
     least, half, most = (f'{100 * v:.1f}' for v in found)
     seen = f'{least} to {most} points, {half} in the median' if least != most else f'{half} points'
-    return f'; 80 of 100 times they would have shown {seen}'
+    return f'; 80 of 100 times they would find a true difference of {seen}'
 
 def summarize_comparisons(
     rows: list[Comparison]
