@@ -128,7 +128,8 @@ def test_a_question_without_memory_has_failed_and_the_next_is_answered(where):
     client = ScriptedClient(["Answer: 7"])
     if where == "client": client.send = greedy
     from cosee.runs.record import make_method
-    method = make_method(config.methods[0]) if where == "client" else SimpleNamespace(name="own", policy=None, run=greedy)
+    own = SimpleNamespace(name="own", policy=None, run=greedy)
+    method = make_method(config.methods[0]) if where == "client" else own
     record = answer_one(config, method, index, sample, client)
     assert record["status"] == "failed" and "Memory" in record["error"] and not record_fault(record)
 
