@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Optional, cast, get_args
 from .agents import (DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, ROLES, Action, Agent, Model, invalid_action,
                           reading_of, role_text, words_of)
 from .board import Board, View
-from .budgets import DIRECT, Task, pages_of_trace, pages_shown
+from .budgets import DIRECT, Task, pages_of_trace
 from .controller import (MODEL_FAILED, PAGES_FAILED, CoSeeController, Episode, Hypothesis, OnEvent, proposals_of,
                               withhold)
 from .models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
@@ -85,12 +85,12 @@ class EvidenceChecker:
         if printed is None: return 'unread' if page else ''
         if box and printed.locate(answer, (cast(int, page), box), reach=_REACH): return 'box'
         if _is_common(answer): return 'short'
-        return 'page' if self._locate(printed, answer) else ''
+        return 'page' if self._find_place([printed], answer) else ''
 
-    def _locate(self, printed: TextLocator, answer: str) -> Optional[Location]:
-        "Find where the answer, or the value in it, stands on a page"
+    def _find_place(self, printed: Iterable[Optional[TextLocator]], answer: str) -> Optional[Location]:
+        "Find where the answer, or the value in it, stands first on some pages"
         said = [answer, *(v for v in values_in(answer, self.question) if not _is_common(v)), *_write_dates(answer)]
-        return next(filter(None, map(printed.locate, said)), None)
+        return next((found for page in printed if page for form in said if (found := page.locate(form))), None)
 
     def find(self,
         answer: str,         # that named no page
@@ -98,8 +98,7 @@ class EvidenceChecker:
     ) -> Optional[Location]: # None where it is nowhere, or would be everywhere
         "Find the first of some pages on which an answer stands."
         if abstains(answer) or _is_common(answer): return None
-        found = (self._locate(printed, answer) for n in pages if (printed := self.page(n)))
-        return next(filter(None, found), None)
+        return self._find_place(map(self.page, pages), answer)
 
 def find_print(
     episode: Episode,        # of any policy; gets a place where its answer named none and stands on a page
@@ -223,12 +222,9 @@ CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 
 def _explain_no_evidence(episode: Episode, checker: EvidenceChecker) -> str:
     "Say why the answer of an episode has no evidence, '' if it has"
-    places = [(e['page'], cast(Optional[Box], e['bbox'])) for e in episode['evidence']]
-    if any(checker.check(episode['answer'], page, box) for page, box in places): return ''
-    if places: return f'it is not printed on page {places[0][0]}'
-    pages = pages_shown(episode['trace']['events']) or range(1, len(checker.document) + 1)
-    told = not _is_common(episode['answer']) and any(checker.page(n) for n in pages)
-    return 'it is printed on no page' if told else ''
+    if find_print(episode, checker) is not False: return ''
+    places = episode['evidence']
+    return f"it is not printed on page {places[0]['page']}" if places else 'it is printed on no page'
 
 def _find_doubt(episode: Episode, accept: Sequence[Criterion], checker: EvidenceChecker, min_confidence: float,
                 stated: bool) -> str:
