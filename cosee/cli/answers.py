@@ -150,9 +150,8 @@ _ENDS = dict(confidence='ended sure of it', agreement='ended in agreement', max_
 
 def _write_cost(r: Result, episode: Episode, names: list[str]) -> str:
     "How much was noted and looked at, what it took, and why it ended"
-    trace = episode['trace']
-    pages, turns = len(names), [*trace.get('events', []), *trace.get('calls', [])]
-    shown = {n for e in turns for n in e.get('shown') or []}
+    from cosee.budgets import pages_of_trace
+    pages, shown = len(names), pages_of_trace(episode['trace'])
     seen = f'{len(shown)} of {pages} pages looked at, ' if 0 < len(shown) < pages else ''
     took = f", {r['seconds']:.1f} s" if r['seconds'] >= .05 else ''
     took += f", after {r['reading_seconds']:.1f} s of reading" if r['reading_seconds'] >= .05 else ''

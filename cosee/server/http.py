@@ -24,7 +24,8 @@ from .. import __version__
 from .documents import Caller, DocumentInfo, RequestError
 from ..budgets import Fault
 from ..qa import method_names
-from .answering import EpisodeInfo, Note, OVER, Settings
+from .answering import (EpisodeInfo, Note, OVER, Settings,
+                                    ConfidenceField, FilesField, GuessField, PrintedField, ReasonField, UnreadField)
 from .episodes import EpisodeService, PagesRead
 from .jobs import EpisodeEvent
 from .security import (AllowedHosts, CALLER, LOCAL_HOSTS, SMALL_BODY, SecurityMiddleware, Tokens,
@@ -83,13 +84,12 @@ class EpisodeForm(BaseModel):
     asked: str = Field(description='when, in UTC')
     earlier: Optional[str] = Field(description='id of the episode from which it goes on')
     answer: Optional[str] = Field(description='null where there is none, or where it was withheld')
-    guess: Optional[str] = Field(description='the answer that was withheld')
-    reason: Optional[str] = Field(description='why there is no answer')
-    confidence: Optional[float] = Field(description='0-1, in the guess where there is one, else in the answer; null: '
-                                                    'not said')
-    printed: Optional[bool] = Field(description='was the answer or the guess found in print? null: not known')
-    files: list[str] = Field(description='those that the question names, if it was asked of these alone')
-    unread: list[dict[str, Any]] = Field(description='pages that were to be shown and cannot be read: page and why')
+    guess: GuessField
+    reason: ReasonField
+    confidence: ConfidenceField
+    printed: PrintedField
+    files: FilesField
+    unread: UnreadField
     page: Optional[int] = Field(description='where the answer or the guess stands, from 1')
     box: Optional[list[float]] = Field(description='on that page: left, top, right, bottom in 0-1')
     evidence: list[dict[str, Any]] = Field(description='pages and boxes on which it rests, best first')
