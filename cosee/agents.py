@@ -10,10 +10,10 @@ __all__ = ['PageImage', 'Model', 'DEFAULT_GEN', 'LAST_TURN', 'TOO_SHORT', 'SCANN
            'SCANNER_DUTY_PROMPT', 'SCANNER_ROLE_PROMPT', 'DETAIL_READER_DUTY_PROMPT', 'DETAIL_READER_ROLE_PROMPT',
            'CROSS_CHECKER_DUTY_PROMPT', 'CROSS_CHECKER_ROLE_PROMPT', 'Role', 'ROLES', 'ANSWER_RULES', 'DIRECT_PROMPT',
            'DIRECT_TOKENS', 'PLAIN_GEN', 'read_plain_answer', 'Generates', 'board_view', 'Allowance', 'Agent',
-           'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent', 'DummyAgent', 'team', 'words_of', 'reading_of',
-           'Action', 'ActionError', 'ActionKind', 'ACTIONS', 'KINDS', 'Parsed', 'Place', 'Space', 'NO_OBJECT',
-           'NO_ACTION', 'CUT_OFF', 'action_schema', 'brief_role', 'describe_actions', 'fit_action', 'invalid_action',
-           'normalize_action', 'parse_action', 'parse_reply', 'read_view', 'role_text']
+           'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent', 'DummyAgent', 'team', 'words_of', 'BlindAgent',
+           'reading_of', 'Action', 'ActionError', 'ActionKind', 'ACTIONS', 'KINDS', 'Parsed', 'Place', 'Space',
+           'NO_OBJECT', 'NO_ACTION', 'CUT_OFF', 'action_schema', 'brief_role', 'describe_actions', 'fit_action',
+           'invalid_action', 'normalize_action', 'parse_action', 'parse_reply', 'read_view', 'role_text']
 
 # %% ../nbs/02_agents.ipynb #ac720002
 import copy
@@ -153,6 +153,10 @@ class Agent:
         "Make the same agent with fewer calls; itself where it can do with no fewer."
         return self
 
+    def has_turn(self) -> bool:
+        "Is anything left for it to do? Who has nothing is passed over, and a team of which nobody has ends."
+        return True
+
     def interpret(self, text: str) -> Action:
         "The action in a reply, or the answer that it gives in plain words; INVALID if there is neither."
         found = parse_reply(text)
@@ -273,6 +277,31 @@ def words_of(
 ) -> Any:                   # see `TextExtractor`; None where no client has one
     "The text extractor of the first client in a team that has one."
     return next((w for a in agents if (w := getattr(a.qwen_client, 'words', None)) is not None), None)
+
+# %% ../nbs/02_agents.ipynb #b11nd002
+_ALONE = ('Nobody has written anything yet, and you answer the question on your own. HYPOTHESIZE the answer: copy it '
+          'letter by letter, with its unit, and say where it stands. '
+          f'If no page answers the question, HYPOTHESIZE "{NOT_ANSWERABLE}".')
+_DUTIES = dict(scanner='You look at whole pages first: headings, tables and the labels of fields.',
+               detail_reader='You read small print, numbers, names and dates exactly.',
+               cross_checker='You rule out what could be mistaken for the answer: other rows, columns and names.')
+
+class BlindAgent(Agent):
+    "The same agent, proposing an answer without reading the Board."
+    actions = ('HYPOTHESIZE',)
+
+    def __init__(self,
+        agent: Agent # with a model
+    ):
+        own = next((d for n, d in _DUTIES.items() if isinstance(agent, ROLES[n])), agent.duty or agent.role_prompt)
+        duty = f'{own}\n{_ALONE}'
+        super().__init__(agent.name, role_text(duty, self.actions), agent.qwen_client, self.actions,
+                         agent.gen_defaults, duty=duty)
+
+    def request(self, images: list[PageImage], question: str, board: Board,
+                gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
+        "Make the request, whatever stands on the Board."
+        return super().request(images, question, Board(), gen_kwargs)
 
 # %% ../nbs/02_agents.ipynb #d1ec7002
 ANSWER_RULES = ('Copy the answer letter by letter as it is printed, as short as possible, with its unit. '

@@ -8,12 +8,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Literal, Optional, cast, get_args
-from .agents import (DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, ROLES, Action, Agent, Model, invalid_action,
-                          reading_of, role_text, words_of)
+from .agents import (DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Action, Agent, Model, invalid_action,
+                          reading_of, words_of)
 from .board import Board, View
 from .budgets import DIRECT, Task, pages_of_trace
-from .controller import (MODEL_FAILED, PAGES_FAILED, CoSeeController, Episode, Hypothesis, OnEvent, proposals_of,
-                              withhold)
+from .controller import (MODEL_FAILED, PAGES_FAILED, CoSeeController, Episode, OnEvent, withhold)
 from .models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
 from .models.text_prompts import (CHECK_PROMPT, CHECK_TOKENS, p_true_logit, rules_first_confidence,
                                      self_check_confidence)
@@ -28,11 +27,11 @@ from .text.linearization import values_in
 from .text.grounding import Location, TextLocator, open_locator
 from .utils.boxes import Box
 from .utils.json_scan import Reading
-from .utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line, same_answer
+from .utils.text import abstains, letters_of, one_line, same_answer
 
 # %% auto #0
 __all__ = ['Evidence', 'RULES_SUFFICE', 'Criterion', 'CRITERIA', 'Otherwise', 'EvidenceChecker', 'find_print', 'read_by_rules',
-           'joint_confidence', 'Cascade', 'BlindFirstController', 'BlindFirst', 'usual_method', 'Auto']
+           'joint_confidence', 'Cascade', 'usual_method', 'Auto']
 
 # %% ../nbs/core/04_cascade.ipynb #ac740007
 Evidence = Literal['box', 'page', '', 'abstains', 'unread', 'short']
@@ -304,52 +303,6 @@ class Cascade(Team):
         if episode['answer'] or not first['answer']: return _finish(episode, cascade, task.ledger, before=calls)
         return _finish(first, {**cascade, 'kept': True}, task.ledger)
 
-
-# %% ../nbs/core/04_cascade.ipynb #ac740028
-_ALONE = ('Nobody has written anything yet, and you answer the question on your own. HYPOTHESIZE the answer: copy it '
-          'letter by letter, with its unit, and say where it stands. '
-          f'If no page answers the question, HYPOTHESIZE "{NOT_ANSWERABLE}".')
-_DUTIES = dict(scanner='You look at whole pages first: headings, tables and the labels of fields.',
-               detail_reader='You read small print, numbers, names and dates exactly.',
-               cross_checker='You rule out what could be mistaken for the answer: other rows, columns and names.')
-_PROPOSE = ('HYPOTHESIZE',)
-
-class _BlindAgent(Agent):
-    "The same agent, proposing an answer without reading the Board"
-    def __init__(self, agent: Agent):
-        own = next((d for n, d in _DUTIES.items() if isinstance(agent, ROLES[n])), agent.duty or agent.role_prompt)
-        duty = f'{own}\n{_ALONE}'
-        super().__init__(agent.name, role_text(duty, _PROPOSE), agent.qwen_client, _PROPOSE, agent.gen_defaults,
-                         duty=duty)
-
-    def request(self, images: list[Any], question: str, board: Board,
-                gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
-        "Make the request, whatever stands on the Board."
-        return super().request(images, question, Board(), gen_kwargs)
-
-class BlindFirstController(CoSeeController):
-    "A controller whose agents answer before they read the Board; one without a model acts as it always does."
-    def groups(self, step: int, board: Board, hypotheses: Sequence[Hypothesis]) -> Iterable[list[Agent]]:
-        "Group the agents of a step; in the first all at once."
-        if len(board): return super().groups(step, board, hypotheses)
-        return [[a if a.qwen_client is None else _BlindAgent(a) for a in self.agents]]
-
-class BlindFirst(Team):
-    "A team whose first answers nobody has heard."
-    kind: ClassVar[type[CoSeeController]] = BlindFirstController
-
-    def acts_in_parallel(self) -> bool:
-        "All agents act at once in the first step."
-        return True
-
-    def run_episode(self, task: Task, agents: Sequence[Agent], **kwargs: Any) -> Episode:
-        "Run one episode, and keep the first answer of each agent in `did`."
-        episode = super().run_episode(task, agents, **kwargs)
-        first = {h.get('author'): h for h in reversed(proposals_of(episode))}
-        said = [dict(agent=who, answer=h.get('answer', ''), page=h.get('view', {}).get('page'),
-                     confidence=h.get('confidence')) for who, h in reversed(first.items())]
-        episode['did'] = dict(first=said)
-        return episode
 
 # %% ../nbs/core/04_cascade.ipynb #ac74002c
 def usual_method(

@@ -7,10 +7,10 @@ from __future__ import annotations
 import copy, inspect, logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
-from .agents import (Action, ActionError, Agent, Allowance, DIRECT_PROMPT, DIRECT_TOKENS, LAST_TURN, PLAIN_GEN,
-                          PageImage, board_view, fit_action, invalid_action, normalize_action, read_plain_answer,
-                          reading_of, words_of)
+from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast, get_args
+from .agents import (Action, ActionError, Agent, Allowance, BlindAgent, DIRECT_PROMPT, DIRECT_TOKENS, LAST_TURN,
+                          PLAIN_GEN, PageImage, board_view, fit_action, invalid_action, normalize_action,
+                          read_plain_answer, reading_of, words_of)
 from .board import USER, Board, Cell, Evidence, View, has_page, unit_bbox, whole_document
 from .utils.boxes import Size
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
@@ -23,10 +23,11 @@ from .utils.json_scan import read_confidence
 from .utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, html_text, one_line
 
 # %% auto #0
-__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'PAGES_FAILED', 'WITHHELD', 'CASCADE', 'Hypothesis',
-           'CallRecord', 'Event', 'TracePage', 'Guess', 'Withheld', 'Decided', 'Trace', 'CoSeeController',
-           'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses', 'evidence_of', 'call_record', 'Episode',
-           'is_proposal', 'told_apart', 'proposals_of', 'withhold', 'replay', 'user_turn', 'turns_of', 'add_note']
+__all__ = ['Snap', 'Order', 'ORDERS', 'Rank', 'OnEvent', 'Gen', 'MODEL_FAILED', 'PAGES_FAILED', 'NOTHING_LEFT', 'WITHHELD',
+           'CASCADE', 'Hypothesis', 'CallRecord', 'Event', 'TracePage', 'Guess', 'Withheld', 'Decided', 'Trace',
+           'CoSeeController', 'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses', 'evidence_of',
+           'call_record', 'Episode', 'is_proposal', 'told_apart', 'proposals_of', 'withhold', 'replay', 'user_turn',
+           'turns_of', 'add_note']
 
 # %% ../nbs/03_controller.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -130,8 +131,9 @@ def _check_snap(
     raise ValueError(f"snap must be 'auto', true or false, not {one_line(repr(snap), 60)}")
 
 # %% ../nbs/03_controller.ipynb #0258db87
-Order = Literal['sequential', 'parallel']
-ORDERS: tuple[Order, ...] = ('sequential', 'parallel')
+Order = Literal['sequential', 'parallel', 'blind']
+ORDERS: tuple[Order, ...] = get_args(Order)
+Rank = Callable[[Sequence[Hypothesis], Board], list[Hypothesis]]   # of proposals and the final Board: best first
 OnEvent = Callable[[str, Any], Any]   # called with 'start' | 'turn' | 'step' | 'escalate' | 'end' and a dict
 
 # %% ../nbs/03_controller.ipynb #c0c4bf0a
@@ -141,7 +143,8 @@ class CoSeeController:
         agents: Sequence[Agent],      # the team, in order of turns; names must differ
         max_steps: int = 3,           # most rounds
         default_gen_kwargs: Optional[dict[str, Any]] = None, # settings of all agents, over their own
-        order: Order = 'sequential',  # 'sequential', or 'parallel': nobody sees the notes of the same step
+        order: Order = 'sequential',  # 'sequential', 'parallel': nobody sees the notes of the same step, or 'blind':
+                                      # in the first step all propose an answer, and nobody has heard another
         stop_confidence: float = 0.9, # a hypothesis this sure ends the episode, 0-1
         agreement: int = 2,           # so many agents of one answer end it
         error_cells: bool = False,    # leave a note where an action failed?
@@ -149,7 +152,8 @@ class CoSeeController:
         page_selection: FocusSpec = 'all', # which pages agents are shown: 'all' | 'auto' | 'top' | 'overview', see
                                       # `make_focus`
         snap: Snap = 'auto',          # put the evidence's boxes on the words: where there is some, always, or never
-        guess: bool = True            # ask for the best guess where nobody proposed an answer?
+        guess: bool = True,           # ask for the best guess where nobody proposed an answer?
+        rank: Optional[Rank] = None   # the rule by which one of several proposals wins; None: `rank_hypotheses`
     ):
         names = [a.name for a in agents]
         if len(set(names)) < len(names): raise ValueError(f'agents must have different names: {names}')
@@ -159,10 +163,10 @@ class CoSeeController:
         if agreement < 1: raise ValueError(f'agreement must be at least 1, not {agreement}')
         self.agents, self.max_steps, self.default_gen_kwargs = list(agents), max_steps, default_gen_kwargs
         self.order, self.stop_confidence, self.agreement = order, stop_confidence, agreement
-        self.error_cells, self.because, self.guess = error_cells, because, guess
+        self.error_cells, self.because, self.guess, self.rank = error_cells, because, guess, rank
         make_focus(page_selection)
         self.page_selection, self.snap = page_selection, _check_snap(snap)
-        self.decided: Optional[Decided] = None   # what rules of another controller chose, in an episode built again
+        self.decided: Optional[Decided] = None   # what a rule of its own chose, in an episode built again
 
     def validate_action(self,
         action: Any        # as an agent returned it
@@ -197,26 +201,27 @@ class CoSeeController:
         hypotheses: Sequence[Hypothesis], # all proposals so far: HYPOTHESIZE, and REVISE with an answer
         board: Board                      # the Board, for policies of your own
     ) -> bool:                            # end the episode?
-        "A sure hypothesis, agreement of several agents, or the last step."
+        "A sure hypothesis, agreement of several agents, the last step, or nobody who has anything left to do."
         return self.stop_reason(step, hypotheses, board) is not None
 
     def stop_reason(self,
         step: int,                        # current step, from 1
         hypotheses: Sequence[Hypothesis], # all proposals so far
         board: Board                      # the Board
-    ) -> Optional[str]:                   # 'confidence' | 'agreement' | 'max_steps', or None to go on
+    ) -> Optional[str]:                   # 'confidence' | 'agreement' | 'max_steps' | `NOTHING_LEFT`, or None to go on
         "Why an episode ends here."
         live = standing(hypotheses, board)
         if any(stated_confidence(h) >= self.stop_confidence for h in live): return 'confidence'
         if max(_count_votes(live).values(), default=0) >= self.agreement: return 'agreement'
-        return 'max_steps' if step >= self.max_steps else None
+        if step >= self.max_steps: return 'max_steps'
+        return NOTHING_LEFT if self.agents and not any(a.has_turn() for a in self.agents) else None
 
     def ranked(self,
         hypotheses: Sequence[Hypothesis], # all proposals
         board: Board                      # the final Board
     ) -> list[Hypothesis]:                # best first
-        "Hypotheses as they are decided upon; a team with another rule has its own."
-        found = rank_hypotheses(hypotheses, board)
+        "Hypotheses as they are decided upon."
+        found = (self.rank or rank_hypotheses)(hypotheses, board)
         if self.decided is None or any(h.get('author') == USER for h in hypotheses): return found
         refused, cell, sure = _list_rejected(hypotheses, board), self.decided['cell'], self.decided['confidence']
         won = [h for h in hypotheses if h.get('cell') == cell and proposal_key(h) not in refused]
@@ -231,18 +236,12 @@ class CoSeeController:
         best = self.ranked(hypotheses, board)
         return str(best[0].get('answer') or best[0].get('content') or fallback_answer) if best else fallback_answer
 
-    def should_guess(self,
-        stopped: str # why the episode ended
-    ) -> bool:
-        "Is the model asked for its best guess, where nobody has proposed an answer?"
-        return self.guess and not stopped.startswith((MODEL_FAILED, PAGES_FAILED))
-
     def groups(self,
-        step: int,                       # that begins, from 1
-        board: Board,                    # as it stands
-        hypotheses: Sequence[Hypothesis] # so far
-    ) -> Iterable[list[Agent]]:
+        step: int # that begins, from 1
+    ) -> list[list[Agent]]:
         "The agents of a step: those of one group do not see each other's notes."
+        if self.order == 'blind' and step == 1:
+            return [[a if a.qwen_client is None else BlindAgent(a) for a in self.agents]]
         return [self.agents] if self.order == 'parallel' else [[a] for a in self.agents]
 
     def describe(self) -> dict[str, Any]:
@@ -281,7 +280,8 @@ class CoSeeController:
         except _Hopeless as e: stopped = f'{MODEL_FAILED}{e}'
         except PageError as e: stopped = f'{PAGES_FAILED}{e}'
         finally: state.ledger.kept = 0
-        if self.should_guess(stopped) and not self.decide_final_answer(state.proposals, state.board):
+        is_lost = stopped.startswith((MODEL_FAILED, PAGES_FAILED))
+        if self.guess and not is_lost and not self.decide_final_answer(state.proposals, state.board):
             state.guess = state._ask_guess()
         episode = state._make_outcome(stopped)
         state.tell('end', episode)
@@ -555,6 +555,7 @@ def _list_named_pages(action: Any) -> Iterator[Any]:
 # %% ../nbs/03_controller.ipynb #875f67e1
 MODEL_FAILED = 'model: '   # how `stopped` begins where a model failed in a way that it would again
 PAGES_FAILED = 'pages: '   # how it begins where none of the pages that were to be shown can be read
+NOTHING_LEFT = 'nothing left'   # what it is where nobody has anything left to do
 WITHHELD = 'withheld'      # what it is where an answer in doubt was not given
 CASCADE = 'cascade'        # who notes that an answer was withheld, where an episode goes on
 
@@ -783,10 +784,11 @@ class _Run:
 
     def _take_step(self, step: int, gen_of: Callable[[Agent], Gen], last: bool = False):
         "All turns of one step"
-        groups = self.c.groups(step, self.board, self.proposals)
-        closing = groups[-1] if last and isinstance(groups, list) and groups else None   # others end when they end
+        groups = self.c.groups(step)
         for group in groups:
-            agents = list(map(_tell_last, group)) if group is closing else group
+            agents = [a for a in group if a.has_turn()]
+            if not agents: continue
+            if last and group is groups[-1]: agents = list(map(_tell_last, agents))
             gens = [gen_of(a) for a in agents]
             images = self.view.look(self.board, self._cover(agents, gens))
             planned = self._afford(agents, gens, images)
@@ -846,7 +848,7 @@ class _Run:
         if self.guess: trace['guess'] = self.guess
         if fallback: trace['fallback'] = True
         if self.left_out: trace['left_out'] = self.left_out
-        if best and type(self.c).ranked is not CoSeeController.ranked:
+        if best and self.c.rank is not None:
             out['trace']['decided'] = Decided(cell=best.get('cell'), confidence=out['confidence'])
         return out
 

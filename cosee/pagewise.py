@@ -5,14 +5,14 @@
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb004
 from __future__ import annotations
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional, cast
 from .agents import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Action, Agent, reading_of
 from .board import Board
 from .budgets import DIRECT, Task, stochastic_rounding
 from .cascade import EvidenceChecker
-from .controller import CoSeeController, Episode, Hypothesis
+from .controller import CoSeeController, Episode, Hypothesis, rank_hypotheses
 from .focus import InView
 from .models.client import Reply, Request, Turn, ask, merged, page_request, usable
 from .models.text_prompts import ALTERNATIVES, CHECK_PROMPT, CHECK_TOKENS, p_true_logit, self_check_confidence
@@ -24,7 +24,7 @@ from .utils.text import NOT_ANSWERABLE, abstains, letters_of, one_line, same_ans
 
 # %% auto #0
 __all__ = ['LEAST', 'RANK_PROMPT', 'PAIR_PROMPT', 'preference', 'Candidate', 'Reading', 'one_page', 'word_settings', 'PageRanker',
-           'ask_page', 'PageReader', 'PairChecker', 'PageByPageController', 'PageByPage']
+           'ask_page', 'PageReader', 'PairChecker', 'rank_checked', 'PageByPage']
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb006
 LEAST = 1e-6   # probability of a word that is not among those that were told
@@ -52,8 +52,10 @@ class Candidate(NamedTuple):
 @dataclass
 class Reading:
     "What a team found so far."
-    order: list[int] = field(default_factory=list)         # pages, the likeliest first
+    ranked: bool = False                                   # does the scanner know the order?
+    order: list[int] = field(default_factory=list)         # pages that are left to be read, the likeliest first
     found: list[Candidate] = field(default_factory=list)   # in the order of their notes
+    checked: int = 0                                       # how many of them the checker has seen
     best: Optional[Candidate] = None                       # the one that the checker prefers
 
 def one_page(
@@ -82,9 +84,14 @@ class PageRanker(Agent):
     "Ranks pages without writing a text about them."
     actions = ('INSPECT',)
 
-    def __init__(self, client: Any, reading: Reading, rank: bool):
+    def __init__(self, client: Any, reading: Reading, rank: bool, most: Optional[int] = None):
         super().__init__('scanner', RANK_PROMPT, client if rank else None, gen_defaults=word_settings(client))
-        self.reading, self.calls_per_turn = reading, 2   # pages of several calls, each with its words
+        self.reading, self.most = reading, most   # so many pages are read; None: all
+        self.calls_per_turn = 2                   # pages of several calls, each with its words
+
+    def has_turn(self) -> bool:
+        "Is the order not known yet?"
+        return not self.reading.ranked
 
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
@@ -99,9 +106,10 @@ class PageRanker(Agent):
             return preference(usable(ask(self.qwen_client, asked)), 'yes', 'no')
         pages = page_numbers(images)
         likely = {n: rate(n) for n in pages} if self.qwen_client else {}
-        self.reading.order = sorted(pages, key=lambda n: -likely.get(n, 1.))
-        told = (f'page {n} ({likely[n]:.0%})' if likely else f'page {n}' for n in self.reading.order)
-        return _note('INSPECT', self.reading.order[0], f"Read in this order: {', '.join(told)}")
+        order = sorted(pages, key=lambda n: -likely.get(n, 1.))
+        self.reading.order, self.reading.ranked = order[:self.most], True
+        told = (f'page {n} ({likely[n]:.0%})' if likely else f'page {n}' for n in order)
+        return _note('INSPECT', order[0], f"Read in this order: {', '.join(told)}")
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb00d
 def ask_page(
@@ -123,6 +131,10 @@ class PageReader(Agent):
         super().__init__('detail_reader', DIRECT_PROMPT, client)
         self.reading, self.checker, self.prove, self.reads = reading, checker, prove, list[int]()
 
+    def has_turn(self) -> bool:
+        "Is a page left to be read?"
+        return bool(self.reading.order)
+
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
         "Make the request of the next page and the question, whatever stands on the Board."
@@ -132,16 +144,21 @@ class PageReader(Agent):
         "The answer of the next page, quoted from it, or a note that it has none."
         page, said = self.reading.order.pop(0), reading_of(reply)
         self.reads, answer = [page], said['answer']
-        if not answer or abstains(answer): return _note('INSPECT', page, f'Page {page} does not answer it.')
+        if not answer or abstains(answer): return self._pass_on(page, f'Page {page} does not answer it.')
         place = self.checker.find(answer, [page])
         bbox = place.bbox if place else said.get('bbox') if said['page'] == page else None
         if self.prove and not bbox and not self.checker.check(answer, page):
             told = f'{one_line(answer, 80)!r} was read, but it is not printed on page {page}.'
-            return _note('INSPECT', page, told)
+            return self._pass_on(page, told)
         quote = one_line(self._find_line(place) if place else answer, 200)
         sure = .5 if said['confidence'] is None else said['confidence']
         self.reading.found.append(Candidate(answer, page, quote, sure, reply.text))
         return _note('HYPOTHESIZE', page, quote, bbox, answer=answer, confidence=sure, supporting_cells=[])
+
+    def _pass_on(self, page: int, told: str) -> Action:
+        "Note that a page has no answer; behind the last, that it is nowhere"
+        if self.reading.order or self.reading.found: return _note('INSPECT', page, told)
+        return _note('HYPOTHESIZE', page, told, answer=NOT_ANSWERABLE, confidence=.5, supporting_cells=[])
 
     def _find_line(self, place: Location) -> str:
         "Find the line of the page that holds a place; its text alone where it runs over several lines"
@@ -163,6 +180,10 @@ class PairChecker(Agent):
         super().__init__('cross_checker', CHECK_PROMPT, client, gen_defaults=word_settings(client))
         self.reading, self.least, self.calls_per_turn = reading, least, 3
 
+    def has_turn(self) -> bool:
+        "Is there an answer that it has not seen?"
+        return len(self.reading.found) > self.reading.checked
+
     def request(self, images: list[Any], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
         "Ask whether the last answer is right, with its page."
@@ -181,6 +202,7 @@ class PairChecker(Agent):
     def act(self, images: list[Any], question: str, board: Board,
             gen_kwargs: Optional[dict[str, Any]] = None) -> Action:
         "Propose the better of the last answer and the best before it, or doubt it."
+        self.reading.checked = len(self.reading.found)
         new, old, cell = self.reading.found[-1], self.reading.best, len(board)   # the reader's note is the last one
         if old and not same_answer(old.answer, new.answer) and self._compare(new, old, question, gen_kwargs) < .5:
             return _note('REVISE', old.page, f'Page {old.page} answers it better: {old.quote}', answer=old.answer,
@@ -196,39 +218,12 @@ class PairChecker(Agent):
                      confidence=1 - sure, target_cell_id=cell)
 
 # %% ../nbs/core/07_pagewise.ipynb #7a9eb011
-_READ = 'max_steps', 'all pages read'   # how it ends where the pages were read
-
-class PageByPageController(CoSeeController):
-    "Leads scanner, reader and perhaps a checker through the pages, one a step, until an answer holds."
-    def describe(self) -> dict[str, Any]:
-        "Describe the controller's settings and team, JSON-ready."
-        _, reader, *checker = cast(Any, self.agents)
-        return {**super().describe(), 'prove': reader.prove, 'least': checker[0].least if checker else None}
-
-    def groups(self, step: int, board: Board, hypotheses: Sequence[Hypothesis]) -> Iterator[list[Agent]]:
-        "Group the agents of a step, one after the other; who has nothing to do has no turn."
-        scanner, reader, *checker = self.agents
-        reading: Reading = cast(Any, reader).reading
-        if step == 1: yield [scanner]
-        if not reading.order: return
-        known = len(reading.found)
-        yield [reader]
-        if checker and len(reading.found) > known: yield checker
-
-    def stop_reason(self, step: int, hypotheses: Sequence[Hypothesis], board: Board) -> Optional[str]:
-        "Say why it ends: an answer that holds, the last step, or no page left."
-        _, reader, *checker = self.agents
-        if hypotheses and not checker: return 'first answer'
-        if found := super().stop_reason(step, hypotheses, board): return found
-        return None if cast(Any, reader).reading.order else 'all pages read'
-
-    def should_guess(self, stopped: str) -> bool:
-        "Ask for a guess where pages are left: who has read all and found nothing says that it is not there."
-        return super().should_guess(stopped) and stopped not in _READ
-
-    def ranked(self, hypotheses: Sequence[Hypothesis], board: Board) -> list[Hypothesis]:
-        "Rank what the reader says last: whoever checked it knew how sure it was."
-        return sorted(super().ranked(hypotheses, board), key=lambda h: h.get('author') == 'detail_reader')
+def rank_checked(
+    hypotheses: Sequence[Hypothesis], # of reader and checker
+    board: Board                      # the final Board
+) -> list[Hypothesis]:                # best first
+    "Rank what the reader says last: whoever checked it knew how sure it was."
+    return sorted(rank_hypotheses(hypotheses, board), key=lambda h: h.get('author') == 'detail_reader')
 
 class PageByPage(Policy):
     "A team that reads page by page, and ends at the first answer that holds."
@@ -243,13 +238,11 @@ class PageByPage(Policy):
     def solve(self, task: Task) -> Episode:
         "Rank, read and check within the budget."
         task.look(self.focus, self.k).fit([(DIRECT, DIRECT_TOKENS)])
-        client, reading = task.client, Reading()
+        client, reading, most = task.client, Reading(), stochastic_rounding(self.max_steps, task.seed)
         proof = EvidenceChecker(task.images, getattr(client, 'words', None), question=task.question)
-        team = [PageRanker(client, reading, self.rank), PageReader(client, reading, proof, self.prove),
+        team = [PageRanker(client, reading, self.rank, most), PageReader(client, reading, proof, self.prove),
                 *([PairChecker(client, reading, self.least)] if self.check else [])]
-        controller = PageByPageController(team, stochastic_rounding(self.max_steps, task.seed),
-                                          {**task.gen, 'seed': task.seed}, page_selection=task.focus, snap=task.snap,
-                                          stop_confidence=NEVER)   # two who agree end it, nobody alone
-        out = controller.run(task.images, task.question, ledger=task.ledger, on_event=task.on_event)
-        if not out['answer'] and out['stopped'] in _READ: out['answer'] = NOT_ANSWERABLE
-        return out
+        controller = CoSeeController(team, most, {**task.gen, 'seed': task.seed}, page_selection=task.focus,
+                                     snap=task.snap, stop_confidence=NEVER, agreement=2 if self.check else 1,
+                                     rank=rank_checked)
+        return controller.run(task.images, task.question, ledger=task.ledger, on_event=task.on_event)

@@ -15,7 +15,7 @@ from .agents import (ANSWER_RULES, DIRECT_TOKENS, PLAIN_GEN, ROLES, Agent, descr
                           role_text, team)
 from .board import Board
 from .budgets import Answer, DIRECT, Instruction, Prompt, Task, outcome_of, stochastic_rounding
-from .controller import CoSeeController, Episode, Event, OnEvent, Order, Snap, withhold
+from .controller import CoSeeController, Episode, Event, OnEvent, Order, Snap, proposals_of, withhold
 from .focus import listed, make_focus
 from .models.client import as_client, merged
 from .models.usage import Ledger
@@ -257,13 +257,20 @@ def within_budget(
 # %% ../nbs/core/03_policies.ipynb #b0d91019
 NEVER = 2.   # a confidence that nobody states
 
+def _list_first_answers(episode: Episode) -> list[dict[str, Any]]:
+    "List the first answer of each agent, as a record keeps it"
+    first = dict[str, dict[str, Any]]()
+    for h in proposals_of(episode):
+        first.setdefault(h.get('author', ''), dict(answer=h.get('answer', ''), page=h.get('view', {}).get('page'),
+                                                   confidence=h.get('confidence')))
+    return [dict(agent=who, **said) for who, said in first.items()]
+
 class Team(Policy):
     "A team with a Board."
-    kind: ClassVar[type[CoSeeController]] = CoSeeController   # who leads it
     goes_on: ClassVar[bool] = True
     agents: Annotated[Roles, AfterValidator(check_roles)] = tuple(ROLES) # in order of their turns
     max_steps: Count = 2               # most rounds
-    order: Order = 'sequential'        # parallel: agents of a step do not see each other's notes
+    order: Order = 'sequential'        # parallel: agents of a step do not see each other's notes; blind: in the first
     stop_confidence: Annotated[float, Field(ge=0, allow_inf_nan=False)] = .9 # from which an answer ends it
     agreement: Whole = 2               # agents who have to propose the same to end it
     max_cells_per_page: Whole = 8      # most notes of a page that a prompt tells
@@ -281,11 +288,12 @@ class Team(Policy):
         models = [known_client(a.qwen_client) for a in agents if a.qwen_client is not None]
         alone = len(agents) < 2   # nobody is there to agree
         heard = alone or 'stop_confidence' in self.model_fields_set or all(m.calibrated for m in models)
-        return self.kind(agents, *args, **{'stop_confidence': self.stop_confidence if heard else NEVER, **kwargs})
+        usual = dict(stop_confidence=self.stop_confidence if heard else NEVER)
+        return CoSeeController(agents, *args, **{**usual, **kwargs})
 
     def acts_in_parallel(self) -> bool:
         "Do all agents act in the first step before anybody has heard another?"
-        return self.order == 'parallel'
+        return self.order != 'sequential'
 
     def build_agents(self,
         client: Any # that all of them share
@@ -326,6 +334,7 @@ class Team(Policy):
         else: out = task.outcome('', stopped='budget: it covers the turn of no agent, with an answer behind it')
         if left_out := [a.name for a in agents if a not in some]:
             out['trace']['left_out'] = [*left_out, *out['trace'].get('left_out', [])]
+        if self.order == 'blind': out['did'] = dict(first=_list_first_answers(out))
         return out
 
     def solve(self, task: Task) -> Episode:
@@ -385,8 +394,7 @@ METHODS: Registry[MethodEntry] = Registry('method', dict(
     cosee_pages=MethodEntry('cosee.pagewise:PageByPage', 'a team of which each reads one page', dial='max_steps'),
     cosee_plan=MethodEntry('cosee.planner.document_plan:PlannedTeam', 'a plan, and a team that follows it',
                            dial='max_steps'),
-    blind=MethodEntry('cosee.cascade:BlindFirst', 'first answers that nobody has heard, then a team',
-                      dial='max_steps'),
+    blind=_describe_team('first answers that nobody has heard, then a team', order='blind'),
     screen=MethodEntry('cosee.screen.agent:screen_method', 'the next step on a screen')),
     aliases=dict(printed='require_evidence', sure='min_confidence', checked='self_check', seconded='rules_first',
                  cascade='rules_first_self_check', gate_evidence='escalate', gate_confidence='escalate',

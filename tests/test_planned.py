@@ -17,7 +17,8 @@ from cosee.planner.document_plan import (DocumentPlan, find_named_pages, plan_do
                                           settle_document_plan)
 from cosee.planner.graph import cosee_graph, memory
 from cosee.planner.quality import MEASURES, quality_node, scope_box, wanted_measures
-from cosee.planner.document_plan import PlannedController
+from cosee.controller import CoSeeController
+from cosee.planner.document_plan import follow_plan
 from cosee.planner.planning import PlannerOutput, plan, planner_node
 from cosee.agents import team
 
@@ -123,14 +124,14 @@ def test_planning_is_booked_even_where_it_fails():
                                    AuthenticationError("refused"), KeyError("x")])
 def test_whatever_fails_in_planning_the_team_is_asked(error):
     model = ScriptedClient([error, json.dumps(FOUND)])
-    episode = PlannedController(team(model, ["detail_reader"]), 1).run(PAGES, "Who signed?")
+    episode = follow_plan(CoSeeController(team(model, ["detail_reader"]), 1), PAGES, "Who signed?")
     assert episode["answer"] == "A. Lovelace" and type(error).__name__ in episode["plan"]["error"]
 
 
 def test_tools_and_measures_that_were_asked_for_stay():
     model = ScriptedClient([json.dumps({**PLAN, "pages": [], "tools": []}), json.dumps(FOUND)])
-    controller = PlannedController(team(model, ["detail_reader"]), 1, which=("sharpness",))
-    episode = controller.run(PAGES, "Who signed?")
+    controller = CoSeeController(team(model, ["detail_reader"]), 1)
+    episode = follow_plan(controller, PAGES, "Who signed?", which=("sharpness",))
     assert [q["page"] for q in episode["quality"]] == [1, 2, 3] and controller.page_selection == "all"
 
 

@@ -16,7 +16,7 @@ from cosee.planner.graph import cosee_graph, memory, planner_graph, serializer
 from cosee.models.testing import ScriptedClient
 from cosee.models.remote import ServerError
 from cosee.planner.quality import (ImageQuality, MEASURES, image_quality, quality_findings, quality_text)
-from cosee.planner.document_plan import PlannedController, quality_plan
+from cosee.planner.document_plan import follow_plan, quality_plan
 from cosee.pages import PageError
 from conftest import ROOT
 from PIL import Image
@@ -76,8 +76,8 @@ def test_what_cannot_be_measured_is_refused(clean):
 @pytest.mark.parametrize("order", ["sequential", "parallel"])
 def test_the_team_knows_which_page_is_impaired(clean, blurred, order):
     model = ScriptedClient([json.dumps({**FOUND, "view": {"page": 2, "bbox_2d": [0, 0, 9, 9]}})] * 2)
-    controller = PlannedController(team(model, ["detail_reader"]), max_steps=1, order=order, planned=quality_plan())
-    episode = controller.run([clean, blurred], "Who signed?")
+    controller = CoSeeController(team(model, ["detail_reader"]), max_steps=1, order=order)
+    episode = follow_plan(controller, [clean, blurred], "Who signed?", quality_plan())
     note = episode["board"].list_cells()[1]
     assert ((note["view"]["page"], note["author"], note["tags"][0]) == (2, "quality_2", "quality")
             and "blur" in note["content"])
@@ -88,10 +88,9 @@ def test_the_team_knows_which_page_is_impaired(clean, blurred, order):
 
 
 def test_of_good_pages_nothing_is_told(clean):
-    def run(kind, **kwargs):
-        return kind(team(ScriptedClient([json.dumps(FOUND)]), ["detail_reader"]), max_steps=1,
-                    **kwargs).run([clean], "Who signed?")
-    plain, measured = run(CoSeeController), run(PlannedController, planned=quality_plan())
+    def lead():
+        return CoSeeController(team(ScriptedClient([json.dumps(FOUND)]), ["detail_reader"]), max_steps=1)
+    plain, measured = lead().run([clean], "Who signed?"), follow_plan(lead(), [clean], "Who signed?", quality_plan())
     assert [c["author"] for c in measured["board"].list_cells()] == ["planner", "detail_reader"]
     assert plain["evidence"][0]["bbox"] == measured["evidence"][0]["bbox"]
     assert "hard to read" not in measured["because"]
@@ -101,7 +100,8 @@ def test_a_team_with_tools_may_ask_for_the_quality_of_a_page(clean, blurred):
     wanted = {**PLAN, "pages": [1], "question": "", "tools": ["zoom"]}
     asked = {"tool": "image_quality", "args": {"page": 2}}
     model = ScriptedClient([json.dumps(r) for r in (wanted, asked, FOUND)])
-    episode = PlannedController(team(model, ["detail_reader"]), max_steps=1).run([clean, blurred], "Who signed?")
+    controller = CoSeeController(team(model, ["detail_reader"]), max_steps=1)
+    episode = follow_plan(controller, [clean, blurred], "Who signed?")
     used = episode["trace"]["events"][-1]["action"]["tools"][0]
     assert (used["tool"], used["page"]) == ("image_quality", 2) and "impaired by blur" in used["result"]
     with pytest.raises(ValueError, match="from 1 to 2"):
@@ -110,10 +110,10 @@ def test_a_team_with_tools_may_ask_for_the_quality_of_a_page(clean, blurred):
 
 def test_notes_are_written_once_and_threads_do_not_mix(clean, blurred):
     model = ScriptedClient([json.dumps({**FOUND, "confidence": 0.2})], cycle=True)
-    controller, boards = PlannedController(team(model, ["detail_reader"]), max_steps=2, planned=quality_plan(),
-                                           which=("sharpness",)), {}
-    threads = [threading.Thread(target=lambda n=n, im=im: boards.update({n: controller.run([im], "Who?")["board"]}))
-               for n, im in enumerate([clean, blurred] * 2)]
+    controller, boards = CoSeeController(team(model, ["detail_reader"]), max_steps=2), {}
+
+    def ask(n, im): boards[n] = follow_plan(controller, [im], "Who?", quality_plan(), which=("sharpness",))["board"]
+    threads = [threading.Thread(target=ask, args=(n, im)) for n, im in enumerate([clean, blurred] * 2)]
     for t in threads:
         t.start()
     for t in threads:
@@ -137,10 +137,9 @@ class LongDocument(Sequence):
 
 def test_of_a_long_document_only_the_pages_that_matter_are_measured():
     document, at = LongDocument(), {"view": {"page": 7, "bbox_2d": [0, 0, 9, 9]}}
-    controller = PlannedController(team(ScriptedClient([json.dumps({**FOUND, **at})]), ["detail_reader"]), max_steps=1,
-                                   page_selection=dict(type="oracle", pages=[5, 9, 300]), which=("brightness",),
-                                   planned=quality_plan())
-    episode = controller.run(document, "Who signed?")
+    controller = CoSeeController(team(ScriptedClient([json.dumps({**FOUND, **at})]), ["detail_reader"]), max_steps=1,
+                                 page_selection=dict(type="oracle", pages=[5, 9, 300]))
+    episode = follow_plan(controller, document, "Who signed?", quality_plan(), which=("brightness",))
     assert set(document.drawn) == {5, 7, 9, 300} and len(document.drawn) <= 8
     assert [q["page"] for q in episode["quality"]] == [5, 7, 9, 300]
     notes = [c for c in episode["board"].list_cells() if "quality" in c["tags"]]
@@ -148,10 +147,10 @@ def test_of_a_long_document_only_the_pages_that_matter_are_measured():
 
 
 def test_an_answer_on_a_page_that_was_not_shown_first_is_measured_too():
-    controller = PlannedController(team(ScriptedClient([json.dumps({**FOUND, "view": {"page": 5}})]),
-                                        ["detail_reader"]), max_steps=1, which=("brightness",), planned=quality_plan(),
-                                   page_selection=dict(type="oracle", pages=[300]))
-    episode = controller.run(LongDocument(), "Who signed?")
+    model = ScriptedClient([json.dumps({**FOUND, "view": {"page": 5}})])
+    controller = CoSeeController(team(model, ["detail_reader"]), max_steps=1,
+                                 page_selection=dict(type="oracle", pages=[300]))
+    episode = follow_plan(controller, LongDocument(), "Who signed?", quality_plan(), which=("brightness",))
     assert episode["page"] == 5 and "page 5 is hard to read: darkness" in episode["because"]
 
 

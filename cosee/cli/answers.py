@@ -146,7 +146,7 @@ def _write_answer(r: Result, episode: Episode, page: TerminalPage) -> list[str]:
 
 # %% ../../nbs/cli/07_answers.ipynb #fd0973c3
 _ENDS = dict(confidence='ended sure of it', agreement='ended in agreement', max_steps='ended with the last step',
-             withheld='the answer was withheld')
+             withheld='the answer was withheld', **{'nothing left': 'ended with nothing left to do'})
 
 def _write_cost(r: Result, episode: Episode, names: list[str]) -> str:
     "How much was noted and looked at, what it took, and why it ended"

@@ -59,8 +59,9 @@ class TeamOptions(Options):
     max_tokens: Optional[Count] = option(None, 'hard budget of tokens for each question', 'N', shown=True)
     agents: str = option(_AGENTS, 'roles in order of their turns, or a YAML file that lists roles of your own, each '
                                   'with a name and a duty', 'A,B,...')
-    order: Literal['sequential', 'parallel'] = option(
-        'sequential', "parallel: the agents of a step do not see each other's notes")
+    order: Literal['sequential', 'parallel', 'blind'] = option(
+        'sequential', "parallel: the agents of a step do not see each other's notes; blind: in the first step all "
+                      'propose an answer that nobody has heard')
     focus: Literal['auto', 'all', 'top', 'overview'] = option(
         'auto', 'which pages an agent is shown; auto: all of a short document, else those that an index of its page '
                 'text finds', 'TEXT', '--page-selection', '--focus')

@@ -5,14 +5,14 @@
 # %% ../../nbs/planner/05_document_plan.ipynb #752af777
 from __future__ import annotations
 import copy, re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, List, Optional, cast
+from typing import Any, List, Optional, cast
 from pydantic import Field, field_validator
 from ..agents import Action, Agent, Model, PageImage, words_of
 from ..board import Board, View, whole_document
 from ..budgets import Task
-from ..controller import CallRecord, CoSeeController, Episode, Event, Hypothesis, OnEvent, call_record
+from ..controller import CallRecord, CoSeeController, Episode, Event, OnEvent, call_record
 from ..focus import Choice, FocusSpec, OraclePages, Pictures, Viewing, index_of, listed, make_focus
 from ..models.backends import record
 from ..models.client import GEN_DEFAULTS, ask, most_tokens, page_request
@@ -29,7 +29,7 @@ from ..utils.text import one_line
 
 # %% auto #0
 __all__ = ['DOCUMENT_PROMPT', 'PLAN_TOKENS', 'DocumentPlan', 'find_named_pages', 'read_request', 'settle_document_plan',
-           'Planned', 'plan_document', 'plan_text', 'quality_plan', 'PlannedController', 'PlannedTeam']
+           'Planned', 'plan_document', 'plan_text', 'quality_plan', 'follow_plan', 'PlannedTeam']
 
 # %% ../../nbs/planner/05_document_plan.ipynb #b12698f1
 _RANGE = re.compile(r'(\d{1,5})(?:\s*(?:-|–|to|bis|through)\s*(\d{1,5}))?', re.I)
@@ -276,16 +276,12 @@ def plan_text(
     return '; '.join(['Plan of the team', *parts]) + '.' if parts else ''
 
 # %% ../../nbs/planner/05_document_plan.ipynb #fc1595d4
-class _NoteAgent(Agent):
-    "Writes one note that is ready, without a model."
-    actions = ('INSPECT',)
-    def __init__(self, name: str, tag: str, content: str, page: Optional[int]):
-        super().__init__(name, '', None)
-        self.tag, self.content, self.page = tag, content, page
-
-    def act(self, images, question, board, gen_kwargs=None) -> Action:
-        view = View(page=self.page, description='whole page') if self.page else whole_document()
-        return Action(action='INSPECT', content=self.content, tags=[self.tag], view=view)
+def _write_note(author: str, tag: str, content: str, page: Optional[int], earlier: Sequence[Event] = ()) -> Event:
+    "Write a note that is ready, as a turn before the first step"
+    view = View(page=page, description='whole page') if page else whole_document()
+    note = Action(action='INSPECT', content=content, tags=[tag], view=view)
+    step = max((e['step'] for e in earlier), default=0)
+    return Event(step=step, agent=author, board_cells=0, calls=[], action=note, error='', applied=note)
 
 # %% ../../nbs/planner/05_document_plan.ipynb #b29a49a5
 def quality_plan() -> Planned:
@@ -295,62 +291,51 @@ def quality_plan() -> Planned:
     return Planned(DocumentPlan(query_type='Other', query_scope='Global', distortion_source='Inferred',
                                 reference_mode='No-Reference', plan=flags), by='--quality')
 
-class PlannedController(CoSeeController):
-    "A controller that plans before its team begins, and follows the plan."
-    def __init__(self,
-        agents: Sequence[Agent],                     # the team, see `CoSeeController`
-        *args: Any,                                  # more for `CoSeeController`
-        planner: Optional[Model] = None,             # who plans; None: the client of the first agent
-        planned: Optional[Planned] = None,           # a plan that was made before, such as `quality_plan()`
-        source: Source = None,                       # where finer pages for tools come from
-        which: Optional[tuple[str, ...]] = None,     # measures; None: those that the plan wants
-        **kwargs: Any                                # more for `CoSeeController`
-    ):
-        super().__init__(list(agents), *args, **kwargs)
-        self.planner = planner or next((a.qwen_client for a in agents if a.qwen_client is not None), None)
-        self.planned, self.source, self.which = planned, source, which
-        self.notes: list[_NoteAgent] = []
+def _with_plan(controller: CoSeeController, plan: DocumentPlan, quality: ImageQuality,
+               source: Source) -> CoSeeController:
+    "Make a copy of a controller as a plan wants it: others of its episodes may be under way"
+    mine = copy.copy(controller)
+    if plan.tools and not any(isinstance(a, ToolAgent) for a in mine.agents):
+        tools = [*plan.tools, *([quality] if quality.which else [])]
+        mine.agents = with_tools(mine.agents, source, tools=tools)
+    if plan.pages: mine.page_selection = _PlannedPages(plan.pages)
+    return mine
 
-    def groups(self, step: int, board: Board, hypotheses: Sequence[Hypothesis]) -> Iterable[list[Agent]]:
-        "Let the notes be written first, once; then group the agents of a step."
-        notes, self.notes = self.notes, []
-        return [*([[*notes]] if notes else []), *super().groups(step, board, hypotheses)]
+def _measure(controller: CoSeeController, quality: ImageQuality, question: str) -> dict[int, list[Finding]]:
+    "Measure the pages that a team is shown first"
+    if not quality.which: return {}
+    selection = make_focus(controller.page_selection, words=words_of(controller.agents))
+    return {p: quality.findings(p) for p in sorted(selection.choose(quality.images, question, None, []).pages)}
 
-    def _follow(self, plan: DocumentPlan, quality: ImageQuality) -> PlannedController:
-        "Make a copy of this controller as a plan wants it"
-        mine = copy.copy(self)   # of this episode: others may be under way
-        if plan.tools and not any(isinstance(a, ToolAgent) for a in self.agents):
-            tools = [*plan.tools, *([quality] if quality.which else [])]
-            mine.agents = with_tools(self.agents, self.source, tools=tools)
-        if plan.pages: mine.page_selection = _PlannedPages(plan.pages)
-        return mine
-
-    def _measure(self, quality: ImageQuality, question: str) -> dict[int, list[Finding]]:
-        "Measure the pages that the team is shown first"
-        if not quality.which: return {}
-        selection = make_focus(self.page_selection, words=words_of(self.agents))
-        return {p: quality.findings(p) for p in sorted(selection.choose(quality.images, question, None, []).pages)}
-
-    def run(self, images: Sequence[Any], question: str,
-            per_agent_gen_kwargs: Optional[dict[str, dict[str, Any]]] = None, ledger: Optional[Ledger] = None,
-            on_event: Optional[OnEvent] = None, earlier: Sequence[Event] = ()) -> Episode:
-        "Plan, then run one episode; raises what `CoSeeController.run` raises."
-        images, ledger = listed(images), Ledger() if ledger is None else ledger
-        made = self.planned or plan_document(question, images, self.planner, self.page_selection, ledger)
-        plan = made.plan
-        which = self.which or tuple(m for m in wanted_measures(plan) if m in MEASURES)
-        quality = ImageQuality(images, which, scope_box(plan))
-        mine = self._follow(plan, quality)
-        found = mine._measure(quality, question)
-        first = next(iter(plan.pages or found), None)   # a note brings its page into view: one that is shown anyway
-        if text := plan_text(made): mine.notes = [_NoteAgent('planner', 'plan', text, first)]
-        mine.notes += [_NoteAgent(f'quality_{p}', 'quality', quality_text(findings), p)
-                       for p, findings in found.items() if findings or plan.query_type == 'IQA']
-        episode = CoSeeController.run(mine, images, question, per_agent_gen_kwargs, ledger, on_event, earlier)
-        if which and (page := episode['page']): found.setdefault(page, quality.findings(page))
-        episode['plan'] = made.to_dict()
-        cast(Any, episode['trace'])['plan'] = episode['plan']
-        return _add_quality(episode, found)
+def follow_plan(
+    controller: CoSeeController,       # whose team follows it
+    images: Sequence[Any],             # pages in order
+    question: str,
+    planned: Optional[Planned] = None, # made before, such as `quality_plan()`; None: the team's model makes one
+    source: Source = None,             # where finer pages for tools come from
+    which: Optional[tuple[str, ...]] = None, # measures; None: those that the plan wants
+    ledger: Optional[Ledger] = None,   # account, with or without a budget
+    on_event: Optional[OnEvent] = None, # as in `CoSeeController.run`, also the next
+    earlier: Sequence[Event] = ()
+) -> Episode:                          # with `plan` and `quality`
+    "Run an episode by a plan; raises what `CoSeeController.run` raises."
+    images, ledger = listed(images), Ledger() if ledger is None else ledger
+    planner = next((a.qwen_client for a in controller.agents if a.qwen_client is not None), None)
+    made = planned or plan_document(question, images, planner, controller.page_selection, ledger)
+    plan = made.plan
+    which = which or tuple(m for m in wanted_measures(plan) if m in MEASURES)
+    quality = ImageQuality(images, which, scope_box(plan))
+    mine = _with_plan(controller, plan, quality, source)
+    found = _measure(mine, quality, question)
+    first = next(iter(plan.pages or found), None)   # a note brings its page into view: one that is shown anyway
+    notes = [_write_note('planner', 'plan', text, first, earlier)] if (text := plan_text(made)) else []
+    notes += [_write_note(f'quality_{p}', 'quality', quality_text(findings), p, earlier)
+              for p, findings in found.items() if findings or plan.query_type == 'IQA']
+    episode = mine.run(images, question, None, ledger, on_event, [*earlier, *notes])
+    if which and (page := episode['page']): found.setdefault(page, quality.findings(page))
+    episode['plan'] = made.to_dict()
+    cast(Any, episode['trace'])['plan'] = episode['plan']
+    return _add_quality(episode, found)
 
 def _add_quality(episode: Episode, found: dict[int, list[Finding]]) -> Episode:
     "Add the findings, and a warning where the answer rests on a page that is hard to read"
@@ -364,16 +349,17 @@ def _add_quality(episode: Episode, found: dict[int, list[Finding]]) -> Episode:
 # %% ../../nbs/planner/05_document_plan.ipynb #454ab587
 class PlannedTeam(Team):
     "A plan, then a team with a Board that follows it."
-    kind: ClassVar[type[CoSeeController]] = PlannedController
     plan: bool = True     # does the model plan? Else only how well pages can be read is told
     quality: bool = False # is everything measured that tells how well a page can be read?
     tools: bool = False   # may agents look closer, whatever the plan says?
 
-    def controller_for(self, task: Task, agents: Sequence[Agent], **kwargs: Any) -> CoSeeController:
-        "Make the controller that leads the team by the plan."
+    def run_episode(self, task: Task, agents: Sequence[Agent], planned: Optional[Planned] = None,
+                    **kwargs: Any) -> Episode:
+        "Let a team answer by a plan."
         crew = with_tools(agents, task.source) if self.tools else agents
-        which = tuple(MEASURES) if self.quality else None
-        return super().controller_for(task, crew, source=task.source, which=which, **kwargs)
+        return follow_plan(self.controller_for(task, crew, **kwargs), task.images, task.question, planned,
+                           task.source, tuple(MEASURES) if self.quality else None, task.ledger, task.on_event,
+                           task.earlier)
 
     def solve(self, task: Task) -> Episode:
         "Plan on the task's account, and let the team follow."

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Callable, Optional, Union
 from ..agents import team
-from ..controller import Episode
+from ..controller import CoSeeController, Episode
 from ..models.client import VLMClient
 from ..models.usage import Ledger
 from ..pages import load_pages
-from .document_plan import DocumentPlan, Planned, PlannedController, plan_document
+from .document_plan import DocumentPlan, Planned, follow_plan, plan_document
 from .planning import (IMAGE_SUFFIXES, AgenticIQAState, PlanControlFlags, PlannerOutput, check_image_path,
                                     load_image, planner_client, planner_node, error_text)
 from .quality import quality_node, quality_text, split_required
@@ -88,8 +88,8 @@ def team_node(
     def node(state: AgenticIQAState) -> dict[str, Any]:
         try:
             made, pages = team(client, agents) if agents else team(client), _open_pages(state['image_path'], root)
-            controller = PlannedController(made, max_steps, planned=_to_document_plan(state.get('plan')))
-            episode = controller.run(pages, state['query'], ledger=Ledger(max_tokens))
+            episode = follow_plan(CoSeeController(made, max_steps), pages, state['query'],
+                                  _to_document_plan(state.get('plan')), ledger=Ledger(max_tokens))
         except Exception as e: return dict(answer='', error=error_text(e))
         return dict(answer=episode['answer'], episode=_pick_fields(episode))
     return node

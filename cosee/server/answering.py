@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional, Protocol, Type
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ..agents import ROLES
 from ..board import Evidence
-from ..controller import Event, user_turn
+from ..controller import Event, Order, user_turn
 from .documents import Document, RequestError
 from ..policies import Policy, build_team
 from ..budgets import Answer, Fault, fault_of, outcome_of
@@ -40,7 +40,7 @@ class Settings(BaseModel):
     method: str = Field('auto', max_length=60, description='auto, team, one call whose answer has to hold (such as '
                                                            'require_evidence), or another method of experiments')
     agents: list[str] = Field(list(ROLES), min_length=1, max_length=8, description='the team, in order of turns')
-    order: Literal['sequential', 'parallel'] = Field('sequential', description='do agents of a step see each other?')
+    order: Order = Field('sequential', description='do agents of a step see each other? blind: not in the first')
     max_steps: Optional[int] = Field(None, ge=1, le=12, description='most rounds; none: as the method has it')
     max_tokens: Optional[int] = Field(None, ge=1, le=100_000_000, description='hard budget of tokens')
     focus: Literal['auto', 'all', 'top', 'overview'] = Field('auto', description='which pages agents are shown')

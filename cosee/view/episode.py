@@ -154,7 +154,7 @@ def _draw_ring(
 
 _STOPPED = dict(confidence='stopped: sure enough', agreement='stopped: the agents agree', max_steps='all steps used',
                 rules='the rule-based reader was sure', withheld='one answer, withheld',
-                **{'one call': 'one call was enough'})
+                **{'one call': 'one call was enough', 'nothing left': 'nobody had anything left to do'})
 
 # %% ../../nbs/view/03_episode.ipynb #e9150020
 EpisodeLike = Mapping[str, Any]   # an `Episode`, or a part of one, perhaps from a file
