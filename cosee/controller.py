@@ -8,7 +8,7 @@ import copy, inspect, logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast, get_args
-from .agents import (Action, ActionError, Agent, Allowance, BlindAgent, DIRECT_PROMPT, DIRECT_TOKENS, LAST_TURN,
+from .agents import (Action, ActionError, Agent, BlindAgent, DIRECT_PROMPT, DIRECT_TOKENS, LAST_TURN,
                           PLAIN_GEN, PageImage, board_view, fit_action, invalid_action, normalize_action,
                           read_plain_answer, reading_of, words_of)
 from .board import USER, Board, Cell, Evidence, View, has_page, unit_bbox, whole_document
@@ -18,16 +18,16 @@ from .models.client import (GEN_DEFAULTS, Reply, Request, VLMClient, as_client, 
                                  page_request, request_texts, usable)
 from .models.backends import record
 from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord, usage_text
+from .turn_costs import Gen, TurnBudget
 from .pages import Page, PageError, page_names, page_sizes
 from .utils.json_scan import read_confidence
 from .utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, html_text, one_line
 
 # %% auto #0
-__all__ = ['Snap', 'Order', 'ORDERS', 'Rank', 'OnEvent', 'Gen', 'MODEL_FAILED', 'PAGES_FAILED', 'NOTHING_LEFT', 'WITHHELD',
-           'CASCADE', 'Hypothesis', 'CallRecord', 'Event', 'TracePage', 'Guess', 'Withheld', 'Decided', 'Trace',
-           'CoSeeController', 'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses', 'evidence_of',
-           'call_record', 'Episode', 'is_proposal', 'told_apart', 'proposals_of', 'withhold', 'replay', 'user_turn',
-           'turns_of', 'add_note']
+__all__ = ['Snap', 'Order', 'ORDERS', 'Rank', 'OnEvent', 'MODEL_FAILED', 'PAGES_FAILED', 'NOTHING_LEFT', 'WITHHELD', 'CASCADE',
+           'Hypothesis', 'CallRecord', 'Event', 'TracePage', 'Guess', 'Withheld', 'Decided', 'Trace', 'CoSeeController',
+           'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses', 'evidence_of', 'call_record', 'Episode',
+           'is_proposal', 'told_apart', 'proposals_of', 'withhold', 'replay', 'user_turn', 'turns_of', 'add_note']
 
 # %% ../nbs/03_controller.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -267,13 +267,13 @@ class CoSeeController:
         state, stopped = _Run(self, images, question, ledger, on_event), 'max_steps'
         general, per_agent = self.default_gen_kwargs or {}, per_agent_gen_kwargs or {}
         def gen_of(agent: Agent) -> Gen: return {**general, **(per_agent.get(agent.name) or {})} or None
-        state._open_view(gen_of)
-        before = state._go_on(earlier)
+        state.open_view(gen_of)
+        before = state.go_on(earlier)
         try:
             for step in range(1, self.max_steps + 1):
-                state._take_step(before + step, gen_of, step == self.max_steps)
+                state.take_step(before + step, gen_of, step == self.max_steps)
                 state.tell('step', dict(step=before + step, cells=len(state.board), hypotheses=len(state.proposals)))
-                if self.should_stop(step, new := state._list_since(before), state.board):
+                if self.should_stop(step, new := state.list_since(before), state.board):
                     stopped = self.stop_reason(step, new, state.board) or 'should_stop'
                     break
         except BudgetExceeded as e: stopped = f'budget: {e}'
@@ -282,8 +282,8 @@ class CoSeeController:
         finally: state.ledger.kept = 0
         is_lost = stopped.startswith((MODEL_FAILED, PAGES_FAILED))
         if self.guess and not is_lost and not self.decide_final_answer(state.proposals, state.board):
-            state.guess = state._ask_guess()
-        episode = state._make_outcome(stopped)
+            state.guess = state.ask_guess()
+        episode = state.make_episode(stopped)
         state.tell('end', episode)
         return episode
 
@@ -428,8 +428,6 @@ def _turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, An
 def _describe_error(e: BaseException) -> str: return f'{type(e).__name__}: {one_line(str(e), 300)}'
 
 # %% ../nbs/03_controller.ipynb #73110397
-Gen = Optional[dict[str, Any]]   # generation settings over an agent's own
-
 def _take_turn(agent: Agent, images: list[PageImage], question: str, board: Board, gen: Gen, step: int) -> _Turn:
     "Let one agent act; whatever it raises becomes the event's error"
     with record() as calls:
@@ -566,29 +564,6 @@ def _takes_fallback(controller: CoSeeController) -> bool:
     parameters = inspect.signature(controller.decide_final_answer).parameters.values()
     return any(p.name == 'fallback_answer' or p.kind is p.VAR_KEYWORD for p in parameters)
 
-class _Cost(NamedTuple):
-    "What a turn may cost, in tokens as the budget counts them; nothing where no model is asked"
-    prompt: int = 0
-    least: int = 0   # of a reply, with which something can be said
-    most: int = 0    # of a reply, as it was set
-    calls: int = 1   # of the model
-
-    def total(self, reply: int) -> int: return self.calls * (self.prompt + reply)
-
-class _Planned(NamedTuple):
-    "A turn that the budget covers"
-    agent: Agent
-    gen: Gen
-    shortened: bool = False
-    total: int = 0   # most tokens that it may cost
-
-def _shorten(agent: Agent, gen: Gen, cost: _Cost, reply: int) -> _Planned:
-    "Plan a turn with a reply of so many tokens, of which the note takes less before the answer does"
-    if reply >= cost.most: return _Planned(agent, gen, total=cost.total(reply))
-    short = copy.copy(agent)
-    short.max_content = 12 + reply - cost.least
-    return _Planned(short, merged(gen, dict(max_new_tokens=reply)), True, cost.total(reply))
-
 def _tell_last(agent: Agent) -> Agent:
     "Tell an agent that may propose an answer of its last turn, in a copy of it; not one that words its own requests"
     is_told = getattr(type(agent), 'request', None) is Agent.request and 'HYPOTHESIZE' in agent.actions
@@ -603,6 +578,7 @@ class _Run:
                  ledger: Optional[Ledger] = None, on_event: Optional[OnEvent] = None):
         self.c, self.images, self.question = controller, listed(images), question
         self.ledger, self._on_event = Ledger() if ledger is None else ledger, on_event
+        self.budget = TurnBudget(self.ledger, question)
         self.sizes = page_sizes(self.images)
         self.board, self.proposals, self.events = Board(), list[Hypothesis](), list[Event]()
         self.guess: Optional[Guess] = None   # what was asked for at the end
@@ -624,7 +600,7 @@ class _Run:
             event['error'] = event['error'] or said or str(e)
         event['error'] = event['error'] or 'rejected by validate_action'
 
-    def _apply(self, turn: _Turn):
+    def apply(self, turn: _Turn):
         "Book the cost, check the action, write it on the Board"
         event = turn.event
         for usage in turn.usages: self.ledger.add(usage, agent=event['agent'], step=event['step'])
@@ -647,74 +623,18 @@ class _Run:
         note = f"No valid action: {event['error']}"
         event['error_cell'] = self.board.add_cell(whole_document(), note, ['error'], event['agent'], event['step'])
 
-    def _bound_cost(self, agent: Agent, gen: Gen, images: list[PageImage]) -> _Cost:
-        "What an agent's next turn may cost"
-        client, request = getattr(agent, 'qwen_client', None), getattr(agent, 'request', None)
-        if client is None or request is None: return _Cost()
-        asked = request(images, self.question, self.board, gen)
-        bound, most = most_tokens(client, asked, self.ledger.count), merged(asked.settings).get('max_new_tokens', 64)
-        if not bound: return _Cost()
-        least = min(most, as_client(client).least_tokens(asked))
-        return _Cost(bound - most, least, most, getattr(agent, 'calls_per_turn', 1))
-
-    def _bound_least(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> int:
-        "What the next turns of some agents may cost with the shortest replies"
-        costs = [self._bound_cost(a, g, images) for a, g in zip(agents, gens, strict=True)]
-        return sum(cost.total(cost.least) for cost in costs)
-
-    def _fit_turns(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> list[_Planned]:
-        "Plan turns that the budget covers, with shorter replies and fewer calls where need be; [] if it covers none"
-        for calls in range(max(getattr(a, 'calls_per_turn', 1) for a in agents), 0, -1):
-            crew = [a.with_calls(calls) if getattr(a, 'calls_per_turn', 1) > calls else a for a in agents]
-            costs = [self._bound_cost(a, g, images) for a, g in zip(crew, gens, strict=True)]
-            spare = self.ledger.left - sum(cost.total(cost.least) for cost in costs)
-            if spare < 0: continue
-            planned = list[_Planned]()
-            for i, (agent, gen, cost) in enumerate(zip(crew, gens, costs, strict=True)):
-                more = int(min(cost.most - cost.least, spare // ((len(crew) - i) * cost.calls)))
-                spare -= more * cost.calls
-                planned.append(_shorten(agent, gen, cost, cost.least + more))
-            return planned
-        return []
-
-    def _afford(self, agents: Sequence[Agent], gens: Sequence[Gen], images: list[PageImage]) -> list[_Planned]:
-        "Plan the next turns, of fewer agents where the budget asks for it; raises `BudgetExceeded` if it covers none"
-        if self.ledger.max_tokens is None: return list(map(_Planned, agents, gens))
-        self._keep_answer(images)
-        answering = [i for i, a in enumerate(agents) if 'HYPOTHESIZE' in getattr(a, 'actions', ())]
-        for some in dict.fromkeys((tuple(range(len(agents))), tuple(answering), tuple(answering[-1:]))):
-            planned = self._fit_turns([agents[i] for i in some], [gens[i] for i in some], images) if some else []
-            if not planned: continue
-            self.left_out += [a.name for i, a in enumerate(agents) if i not in some]
-            return planned
-        costs = [self._bound_cost(a, g, images) for a, g in zip(agents, gens, strict=True)]
-        self.ledger.require(sum(cost.total(cost.most) for cost in costs))
-        return []
-
-    def _allow(self, planned: Sequence[_Planned]):
-        "Say to agents of several calls what the turn may cost, since what a tool finds makes the next call dearer"
-        for plan in planned:
-            client = getattr(plan.agent, 'qwen_client', None)
-            calls = getattr(plan.agent, 'calls_per_turn', 1)
-            if client is None or not isinstance(calls, int) or calls < 2: continue
-            tokens = self.ledger.left if len(planned) == 1 else plan.total
-            no_budget = self.ledger.max_tokens is None
-            plan.agent.allowance = None if no_budget else Allowance(client, tokens, self.ledger.count)
-
     def _cover(self, agents: Sequence[Agent], gens: Sequence[Gen]) -> Optional[Callable[[list[Any]], bool]]:
         "Say of pages whether the budget covers the next turns with them; None without a budget"
-        if self.ledger.max_tokens is None: return None
+        if not self.budget.is_limited: return None
         def covered(images: list[Any]) -> bool:
             self._keep_answer(images)
-            return self._bound_least(agents, gens, images) <= self.ledger.left
+            return self.budget.covers(agents, gens, images, self.board)
         return covered
 
     def _fits(self, gen_of: Callable[[Agent], Gen]) -> bool:
         "Does the budget cover a step in which everybody is shown all pages?"
-        if self.ledger.max_tokens is None: return False
-        agents, pages = self.c.agents, blank_pages(self.images)
-        self._keep_answer(pages)
-        return self._bound_least(agents, list(map(gen_of, agents)), pages) <= self.ledger.left
+        covered = self._cover(self.c.agents, list(map(gen_of, self.c.agents)))
+        return covered is not None and covered(blank_pages(self.images))
 
     def _find_guesser(self) -> Optional[Agent]:
         "The last agent with a model"
@@ -729,12 +649,11 @@ class _Run:
 
     def _keep_answer(self, images: Sequence[Any]):
         "Keep back what the last guess costs about these pages, until a proposal stands"
-        self.ledger.kept, guesser = 0, self._find_guesser()
-        if not self.c.guess or self.proposals or guesser is None: return
-        asked = self._make_guess_request(guesser, images, Board())
-        self.ledger.kept = most_tokens(guesser.qwen_client, asked, self.ledger.count)
+        guesser = self._find_guesser()
+        if not self.c.guess or self.proposals or guesser is None: return self.budget.keep(None, None)
+        self.budget.keep(guesser.qwen_client, self._make_guess_request(guesser, images, Board()))
 
-    def _ask_guess(self) -> Optional[Guess]:
+    def ask_guess(self) -> Optional[Guess]:
         "Ask for the best guess from pages and Board, or from the pages alone; None where nobody can be asked"
         guesser, ledger = self._find_guesser(), self.ledger
         if guesser is None or not _takes_fallback(self.c): return None
@@ -764,25 +683,25 @@ class _Run:
         "The text extractor of the first client that has one, or None"
         return words_of(self.c.agents)
 
-    def _open_view(self, gen_of: Callable[[Agent], Gen]):
+    def open_view(self, gen_of: Callable[[Agent], Gen]):
         "Let the controller's page selection choose what is shown"
         focus = make_focus(self.c.page_selection, words=self._find_extractor(), fits=lambda: self._fits(gen_of))
         self.view = Viewing(self.images, self.question, focus, ASK_NOTE)
 
-    def _go_on(self, earlier: Sequence[Event]) -> int:
+    def go_on(self, earlier: Sequence[Event]) -> int:
         "Apply the turns of an earlier episode; its last step"
         for event in earlier:
-            self._apply(_repeat_turn(event))
+            self.apply(_repeat_turn(event))
             for page in _list_named_pages(event.get('applied')): self.view.ask(page)
         self.events[:] = map(_restore_turn, earlier, self.events)
         return max((e['step'] for e in self.events), default=0)
 
-    def _list_since(self, step: int) -> list[Hypothesis]:
+    def list_since(self, step: int) -> list[Hypothesis]:
         "What was proposed after a step, and still stands"
         if not step: return self.proposals
         return [h for h in standing(self.proposals, self.board) if h.get('step', 0) > step]
 
-    def _take_step(self, step: int, gen_of: Callable[[Agent], Gen], last: bool = False):
+    def take_step(self, step: int, gen_of: Callable[[Agent], Gen], last: bool = False):
         "All turns of one step"
         groups = self.c.groups(step)
         for group in groups:
@@ -791,16 +710,17 @@ class _Run:
             if last and group is groups[-1]: agents = list(map(_tell_last, agents))
             gens = [gen_of(a) for a in agents]
             images = self.view.look(self.board, self._cover(agents, gens))
-            planned = self._afford(agents, gens, images)
+            if self.budget.is_limited: self._keep_answer(images)
+            planned, names = self.budget.plan(agents, gens, images, self.board), [a.name for a in agents]
             agents, gens = [p.agent for p in planned], [p.gen for p in planned]
-            self._allow(planned)
+            self.left_out += [name for name in names if name not in {a.name for a in agents}]
             shown, why = self.view.told()
             for a in agents: self.tell('start', dict(step=step, agent=a.name, shown=shown, why=why))
             turns = _take_turns(agents, images, self.question, self.board, gens, step)
             for plan, turn in zip(planned, turns, strict=True):
                 turn.event['shown'], turn.event['why'] = getattr(plan.agent, 'reads', shown), why
                 if plan.shortened: turn.event['shortened'] = True
-                self._apply(turn)
+                self.apply(turn)
                 for page in _list_named_pages(turn.event['action']): self.view.ask(page)
             failed = next((t.event['error'] for t in turns if t.final), '')
             if failed: raise _Hopeless(failed)
@@ -828,7 +748,7 @@ class _Run:
         sure = self.guess['confidence'] if fallback and self.guess else 0.
         return .5 if sure is None else sure
 
-    def _make_outcome(self, stopped: str) -> Episode:
+    def make_episode(self, stopped: str) -> Episode:
         "Decide, and put the episode together"
         guess = self.guess and self.guess['answer']
         told = dict(fallback_answer=guess) if guess and _takes_fallback(self.c) else {}
@@ -897,7 +817,7 @@ def _make_decider(trace: Trace) -> CoSeeController:
 def _restore_state(trace: Trace) -> _Run:
     "The state at the end of a trace"
     state = _Run(_make_decider(trace), [_Size(p['size']) for p in trace['pages']], trace['question'])
-    for event in trace['events']: state._apply(_repeat_turn(event))
+    for event in trace['events']: state.apply(_repeat_turn(event))
     state.guess = trace.get('guess')
     return state
 
@@ -918,7 +838,7 @@ def withhold(
 def _decide_again(state: _Run, trace: Trace) -> Episode:
     "The episode of a state, without the answer that was withheld"
     told = trace.get('withheld')
-    episode = state._make_outcome(told['stopped'] if told else trace['stopped'])
+    episode = state.make_episode(told['stopped'] if told else trace['stopped'])
     return withhold(episode, told['reason']) if told and told['guess'] == episode['answer'] else episode
 
 def replay(
@@ -966,7 +886,7 @@ def add_note(
     "An episode with a note of the person who asks; raises ActionError for what is no action on this document."
     state, turn = _restore_state(trace), user_turn(action, trace['events'], author)
     turn['board_cells'] = len(state.board)
-    state._apply(_repeat_turn(turn))
+    state.apply(_repeat_turn(turn))
     if fault := state.events[-1]['error']: raise ActionError(fault)
     out, events = _decide_again(state, trace), [*trace['events'], state.events[-1]]
     kept = trace if out['answer'] == trace['answer'] else out   # the evidence of a trace was put on page text

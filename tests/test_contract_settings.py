@@ -44,7 +44,7 @@ WRONG = [
     (dict(type="cosee", agents="scanner"), r"methods\.0\.agents"),
     (dict(type="chat", agents=[dict(name="a")]), r"methods\.0\.agents: .*needs a name and a duty"),
     (dict(type="cosee", agents=[dict(name="a", duty="x")] * 2), r"methods\.0\.agents: .*two agents are called 'a'"),
-    (dict(type="cosee", order="sequentially"), r"methods\.0\.order: .*'sequential' or 'parallel'"),
+    (dict(type="cosee", order="sequentially"), r"methods\.0\.order: .*'sequential', 'parallel' or 'blind'"),
     (dict(type="cosee", max_steps=0), r"methods\.0\.max_steps: .*greater than or equal to 1"),
     (dict(type="cosee", max_steps="3"), r"methods\.0\.max_steps: .*valid number, not '3'"),
     (dict(type="cosee", max_steps=True), r"methods\.0\.max_steps"),
