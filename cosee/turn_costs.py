@@ -127,8 +127,8 @@ class TurnBudget:
         if not self.is_limited: planned = list(map(PlannedTurn, agents, gens))
         else: planned = self._find_covered(agents, gens, images, board)
         for turn in planned:
-            calls = turn.agent.calls_per_turn
-            if turn.agent.qwen_client is None or not isinstance(calls, int) or calls < 2: continue   # a mock's is no number
+            calls = turn.agent.calls_per_turn   # which is no number of a mock's
+            if turn.agent.qwen_client is None or not isinstance(calls, int) or calls < 2: continue
             tokens = self.ledger.left if len(planned) == 1 else turn.total
             told = Allowance(turn.agent.qwen_client, tokens, self.ledger.count) if self.is_limited else None
             turn.agent.allowance = told
