@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast, get_args
 from .agents import (Action, ActionError, Agent, BlindAgent, DIRECT_PROMPT, DIRECT_TOKENS, LAST_TURN,
-                          PLAIN_GEN, PageImage, board_view, fit_action, invalid_action, normalize_action,
+                          PLAIN_GEN, PageImage, as_agent, board_view, fit_action, invalid_action, normalize_action,
                           read_plain_answer, reading_of, words_of)
 from .board import USER, Board, Cell, Evidence, View, has_page, unit_bbox, whole_document
 from .utils.boxes import Size
@@ -140,7 +140,7 @@ OnEvent = Callable[[str, Any], Any]   # called with 'start' | 'turn' | 'step' | 
 class CoSeeController:
     "Orchestrates agents over a shared Board to answer one question."
     def __init__(self,
-        agents: Sequence[Agent],      # the team, in order of turns; names must differ
+        agents: Sequence[Agent],      # the team, in order of turns; names must differ; see `as_agent`
         max_steps: int = 3,           # most rounds
         default_gen_kwargs: Optional[dict[str, Any]] = None, # settings of all agents, over their own
         order: Order = 'sequential',  # 'sequential', 'parallel': nobody sees the notes of the same step, or 'blind':
@@ -155,13 +155,14 @@ class CoSeeController:
         guess: bool = True,           # ask for the best guess where nobody proposed an answer?
         rank: Optional[Rank] = None   # the rule by which one of several proposals wins; None: `rank_hypotheses`
     ):
+        agents = list(map(as_agent, agents))
         names = [a.name for a in agents]
         if len(set(names)) < len(names): raise ValueError(f'agents must have different names: {names}')
         if USER in names: raise ValueError(f'no agent may be called {USER!r}: so the person who asks is called')
         if order not in ORDERS: raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
         if max_steps < 1: raise ValueError(f'max_steps must be at least 1, not {max_steps}')
         if agreement < 1: raise ValueError(f'agreement must be at least 1, not {agreement}')
-        self.agents, self.max_steps, self.default_gen_kwargs = list(agents), max_steps, default_gen_kwargs
+        self.agents, self.max_steps, self.default_gen_kwargs = agents, max_steps, default_gen_kwargs
         self.order, self.stop_confidence, self.agreement = order, stop_confidence, agreement
         self.error_cells, self.because, self.guess, self.rank = error_cells, because, guess, rank
         make_focus(page_selection)
@@ -246,8 +247,9 @@ class CoSeeController:
 
     def describe(self) -> dict[str, Any]:
         "The controller's settings and team, JSON-ready."
-        agents = [dict(name=a.name, role=type(a).__name__, role_prompt=a.role_prompt, actions=list(a.actions),
-                       gen=a.gen_defaults, client=_name_client(a.qwen_client)) for a in self.agents]
+        agents = [dict(name=a.name, role=type(getattr(a, 'actor', a)).__name__, role_prompt=a.role_prompt,
+                       actions=list(a.actions), gen=a.gen_defaults, client=_name_client(a.qwen_client))
+                  for a in self.agents]
         choice = self.page_selection if isinstance(self.page_selection, (str, dict)) else repr(self.page_selection)
         return dict(agents=agents, max_steps=self.max_steps, order=self.order, stop_confidence=self.stop_confidence,
                     agreement=self.agreement, error_cells=self.error_cells, default_gen_kwargs=self.default_gen_kwargs,
