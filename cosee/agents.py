@@ -25,8 +25,8 @@ from .actions import (ACTIONS, CUT_OFF, NO_ACTION, NO_OBJECT, Action, ActionErro
                            normalize_action, parse_action, parse_reply, read_view, role_text)
 from .board import USER, Board, BoardView
 from .focus import num_pages
-from .models.client import (GEN_DEFAULTS, Reply, Request, VLMClient, ask, merged, most_tokens, page_request,
-                                 usable)
+from .models.client import (GEN_DEFAULTS, NoRoom, Reply, Request, VLMClient, ask, merged, most_tokens,
+                                 page_request, usable)
 from .models.usage import CountedTokens, Usage, count_tokens
 from .utils.json_scan import Reading, bare_value, find_answer, read_answer, spoken
 from .utils.text import NOT_ANSWERABLE, one_line
@@ -179,7 +179,9 @@ class Agent:
     ) -> Action:                                    # what the agent did; INVALID if its reply was no action
         "One turn: read pages, question and Board, write one action; raises ValueError for an agent without a model."
         if self.qwen_client is None: raise ValueError(f'agent {self.name!r} has no model')
-        return self.read(usable(ask(self.qwen_client, self.request(images, question, board, gen_kwargs))))
+        try: reply = ask(self.qwen_client, self.request(images, question, board, gen_kwargs))
+        except NoRoom as e: return invalid_action('', str(e))
+        return self.read(usable(reply))
 
 # %% ../nbs/02_agents.ipynb #461657cb
 _BY_HAND = ("Notes by 'you' on the board are from the person who asks, not from your team. They count more than "
