@@ -6,13 +6,13 @@
 from __future__ import annotations
 import hashlib, math, re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from .agents import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, reading_of
-from .board import Board
-from .controller import (Episode, Event, Guess, MODEL_FAILED, OnEvent, PAGES_FAILED, Snap,
-                              call_record)
+from .board import Board, Evidence
+from .controller import OnEvent, Snap, call_record
+from .episode import MODEL_FAILED, PAGES_FAILED, Episode, Event, Guess, pages_of_trace, pages_shown
 from .focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
 from .models.backends import record
 from .models.client import (NoReply, Outcome, Rendered, Reply, Request, TaskType, as_client, merged,
@@ -25,13 +25,12 @@ from .utils.text import NOT_ANSWERABLE, abstains, check_question, one_line
 
 # %% auto #0
 __all__ = ['Prompt', 'DIRECT', 'NOBODY', 'NOT_ASKED', 'Fault', 'SMALLEST_SIDE', 'LEAST_PAGE_TOKENS', 'Answer', 'Instruction',
-           'describe_failure', 'fault_of', 'Task', 'shrink_pages', 'pages_shown', 'pages_of_trace', 'outcome_of',
-           'seed_of', 'rounding_threshold', 'stochastic_rounding', 'sample_id']
+           'describe_failure', 'fault_of', 'Task', 'shrink_pages', 'outcome_of', 'seed_of', 'rounding_threshold',
+           'stochastic_rounding', 'sample_id']
 
 # %% ../nbs/core/02_budgets.ipynb #b0d90006
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from cosee.controller import Evidence
     from cosee.datasets.sample import Sample
 
 # %% ../nbs/core/02_budgets.ipynb #8ecd5411
@@ -403,19 +402,6 @@ LEAST_PAGE_TOKENS = 100   # tokens of a page's text that are always shown
 def _lower_bounds(tokens: int, floor: int) -> Iterator[int]:
     "Give ever smaller bounds for the text of a page, down to `floor`"
     while tokens > floor: yield (tokens := max(floor, tokens * 4 // 5))
-
-# %% ../nbs/core/02_budgets.ipynb #ac79a685
-def pages_shown(
-    turns: Iterable[Mapping[str, Any]] # turns of an episode, or calls, as a trace keeps them
-) -> list[int]:                        # in order of appearance; none where it was not noted
-    "List the pages that were shown."
-    return list(dict.fromkeys(p for turn in turns for p in turn.get('shown', [])))
-
-def pages_of_trace(
-    trace: Mapping[str, Any] # of an episode, of turns or of calls
-) -> list[int]:              # in order of appearance; none where it was not noted
-    "List the pages that were shown in any turn or call, that for the last guess included."
-    return pages_shown([*trace.get('events', []), *trace.get('calls', []), trace.get('guess', {})])
 
 # %% ../nbs/core/02_budgets.ipynb #072a79c8
 def outcome_of(

@@ -15,7 +15,8 @@ from .agents import (ANSWER_RULES, DIRECT_TOKENS, PLAIN_GEN, ROLES, Agent, descr
                           role_text, team)
 from .board import Board
 from .budgets import Answer, DIRECT, Instruction, Prompt, Task, outcome_of, stochastic_rounding
-from .controller import CoSeeController, Episode, Event, OnEvent, Order, Snap, withhold
+from .controller import CoSeeController, OnEvent, Order, Snap
+from .episode import Episode, Event, withhold
 from .focus import listed, make_focus
 from .models.client import as_client, merged
 from .models.usage import Ledger

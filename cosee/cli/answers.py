@@ -11,7 +11,7 @@ from .options import TerminalPage, board_lines
 from ..models.usage import usage_text
 from ..utils.text import abstains, counted, one_line
 if TYPE_CHECKING:
-    from cosee.controller import Episode
+    from cosee.episode import Episode
     from cosee.pages import Pages
 
 # %% auto #0
@@ -150,7 +150,7 @@ _ENDS = dict(confidence='ended sure of it', agreement='ended in agreement', max_
 
 def _write_cost(r: Result, episode: Episode, names: list[str]) -> str:
     "How much was noted and looked at, what it took, and why it ended"
-    from cosee.budgets import pages_of_trace
+    from cosee.episode import pages_of_trace
     pages, shown = len(names), pages_of_trace(episode['trace'])
     seen = f'{len(shown)} of {pages} pages looked at, ' if 0 < len(shown) < pages else ''
     took = f", {r['seconds']:.1f} s" if r['seconds'] >= .05 else ''

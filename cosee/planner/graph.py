@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Callable, Optional, Union
 from ..agents import team
-from ..controller import Episode
+from ..episode import Episode
 from ..models.client import VLMClient
 from ..models.usage import Ledger
 from ..pages import load_pages

@@ -21,7 +21,7 @@ __all__ = ['RecordOutcome', 'OUTCOMES', 'RECORDS', 'ABOUT', 'ASKED', 'OPENED', '
            'fault_words', 'warn_damaged', 'About', 'read_about', 'checked_about', 'Entry']
 
 # %% ../../nbs/runs/00_log.ipynb #38e10faa
-if TYPE_CHECKING: from cosee.controller import Evidence
+if TYPE_CHECKING: from cosee.board import Evidence
 
 # %% ../../nbs/runs/00_log.ipynb #dc5ccde2
 class _Outcome(TypedDict, total=False):

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional, Protocol, Type
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ..agents import ROLES
 from ..board import Evidence
-from ..controller import Event, user_turn
+from ..controller import user_turn
+from ..episode import Event
 from .documents import Document, RequestError
 from ..policies import Policy, build_team
 from ..budgets import Answer, Fault, fault_of, outcome_of
