@@ -5,16 +5,21 @@
 # %% ../nbs/core/01_episode.ipynb #e9150007
 from __future__ import annotations
 from collections.abc import Iterable, Mapping
-from typing import Any, NotRequired, Optional, TypedDict
+from functools import cache
+from typing import Annotated, Any, NotRequired, Optional, TypedDict, Union, cast
+from pydantic import Field, GetPydanticSchema, TypeAdapter, ValidationError, WithJsonSchema
+from pydantic_core import core_schema
+from typing_extensions import Required, TypedDict as CheckedDict   # Pydantic takes that of `typing` from Python 3.12
 from .actions import Action
-from .board import Evidence
+from .board import Board, Evidence
 from .models.usage import UsageRecord, usage_text
 from .utils.text import NOT_ANSWERABLE, abstains, html_text, one_line
 
 # %% auto #0
-__all__ = ['MODEL_FAILED', 'PAGES_FAILED', 'WITHHELD', 'Hypothesis', 'CallRecord', 'Event', 'TracePage', 'Guess', 'Withheld',
-           'Decided', 'Trace', 'Episode', 'is_proposal', 'told_apart', 'proposals_of', 'pages_shown', 'pages_of_trace',
-           'withhold']
+__all__ = ['MODEL_FAILED', 'PAGES_FAILED', 'WITHHELD', 'Number', 'Count', 'Spent', 'OR_NULL', 'Confidence', 'AnswerPage',
+           'GuessedAnswer', 'Reason', 'Printed', 'NamedFiles', 'Stopped', 'Hypothesis', 'CallRecord', 'Event',
+           'TracePage', 'Guess', 'Withheld', 'Decided', 'Trace', 'is_proposal', 'told_apart', 'proposals_of',
+           'pages_shown', 'pages_of_trace', 'checked_as', 'EpisodeFields', 'find_fault', 'Episode', 'withhold']
 
 # %% ../nbs/core/01_episode.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -112,34 +117,13 @@ MODEL_FAILED = 'model: '   # how `stopped` begins where a model failed in a way 
 PAGES_FAILED = 'pages: '   # how it begins where none of the pages that were to be shown can be read
 WITHHELD = 'withheld'      # what it is where an answer in doubt was not given
 
-# %% ../nbs/core/01_episode.ipynb #7b945f5c
-class Episode(dict[str, Any]):
-    """Result of a run: answer, confidence, page, evidence, because, board, hypotheses, corrections, trace, usage,
-    stopped, steps. Where an answer was withheld, `guess` is that answer, `reason` says why, and confidence, page and
-    evidence are those of the guess."""
-    def _describe_place(self, before: str, after: str = '') -> str:
-        return f"{before}page {self['page']}{after}" if self.get('page') else ''
-
-    def __repr__(self) -> str:
-        guess = f", guess {self['guess']!r}" if self.get('guess') else ''
-        return (f"Episode({self['answer']!r}{guess}{self._describe_place(' (', ')')}, {len(self['board'])} cells, "
-                f"{self['steps']} steps, stopped: {self['stopped']})")
-
-    def _repr_html_(self) -> str:
-        sure = '' if self['confidence'] is None else f"confidence {self['confidence']:.2f}, "
-        said = f"{sure}{self['steps']} steps, stopped: {self['stopped']}, {usage_text(self['usage'])}"
-        given = f"{self['answer']} (withheld: {self['guess']})" if self.get('guess') else self['answer']
-        answer, because, where, rest = (html_text(one_line(str(text), n)) for text, n in (
-            (given, 400), (self['because'], 600), (self._describe_place(', '), 80), (said, 200)))
-        where = where and f', {where.lstrip(", ")}'
-        return f'<p><b>{answer}</b>{where}<br>{because}<br>{rest}</p>' + self['board']._repr_html_()
-
 # %% ../nbs/core/01_episode.ipynb #e9150022
 def is_proposal(
     action: Mapping[str, Any] # valid
 ) -> bool:
     "Does an action propose an answer?"
-    return action['action'] == 'HYPOTHESIZE' or action['action'] == 'REVISE' and bool(action.get('answer'))
+    kind = action.get('action')
+    return kind == 'HYPOTHESIZE' or kind == 'REVISE' and bool(action.get('answer'))
 
 def told_apart(
     proposals: Iterable[Hypothesis] # of an episode, in order of their notes
@@ -156,6 +140,12 @@ def proposals_of(
     both = [*(episode.get('hypotheses') or []), *(episode.get('corrections') or [])]
     return sorted(both, key=lambda p: p.get('cell') or 0)
 
+def _list_proposals(trace: Mapping[str, Any]) -> list[Hypothesis]:
+    "The answers that were proposed in the turns of a trace"
+    written = [(e, e['applied']) for e in trace.get('events') or [] if e.get('applied') and e.get('cell')]
+    return [cast(Hypothesis, {**action, 'author': e.get('agent'), 'step': e.get('step'), 'cell': e['cell']})
+            for e, action in written if is_proposal(action)]
+
 # %% ../nbs/core/01_episode.ipynb #ac79a685
 def pages_shown(
     turns: Iterable[Mapping[str, Any]] # turns of an episode, or calls, as a trace keeps them
@@ -168,6 +158,151 @@ def pages_of_trace(
 ) -> list[int]:              # in order of appearance; none where it was not noted
     "List the pages that were shown in any turn or call, that for the last guess included."
     return pages_shown([*trace.get('events', []), *trace.get('calls', []), trace.get('guess', {})])
+
+# %% ../nbs/core/01_episode.ipynb #e9150035
+Number = Annotated[float, Field(gt=-2**63, lt=2**63, allow_inf_nan=False), WithJsonSchema({'type': 'number'})]
+Count = Annotated[int, Field(ge=0, lt=2**63), WithJsonSchema({'type': 'integer'})]
+Spent = dict[str, Union[Annotated[Number, Field(ge=0)], bool, None]]   # a `UsageRecord`, of any version
+
+def checked_as(
+    kind: Any # what is demanded of a value
+) -> GetPydanticSchema:
+    "Have a field checked as `kind` and not by its own type: a record of another version holds less, or more."
+    return GetPydanticSchema(lambda _, check: check(kind))
+
+OR_NULL = GetPydanticSchema(lambda own, check: core_schema.nullable_schema(check(own)))   # as if it was not there
+
+# %% ../nbs/core/01_episode.ipynb #e9150037
+Confidence = Annotated[Optional[Number], Field(description='0-1, in the guess where there is one, else in the answer; '
+                                                           'null: not said')]
+AnswerPage = Annotated[Optional[Count], Field(description='where the answer or the guess stands')]
+GuessedAnswer = Annotated[Optional[str], Field(description='the answer that was withheld')]
+Reason = Annotated[Optional[str], Field(description='why there is no answer')]
+Printed = Annotated[Optional[bool], Field(description='was the answer or the guess found in print? null: not known')]
+NamedFiles = Annotated[list[str], Field(description='those that the question names, if it was asked of these alone')]
+Stopped = Annotated[str, Field(description='why the episode ended')]
+
+# %% ../nbs/core/01_episode.ipynb #e9150039
+class _View(CheckedDict, total=False): page: Optional[Count]
+
+class _Cell(CheckedDict, total=False):
+    view: Optional[_View]
+    refs: Optional[list[Count]]
+
+class _Board(CheckedDict, total=False): cells: Optional[list[_Cell]]
+class _Call(CheckedDict, total=False): usage: Optional[Spent]
+
+class _Turn(CheckedDict, total=False):
+    applied: Optional[dict[str, Any]]
+    calls: Optional[list[_Call]]
+
+class _Ledger(CheckedDict, total=False): entries: Optional[list[_Call]]
+
+class _Trace(CheckedDict, total=False):
+    events: Optional[list[_Turn]]
+    calls: Optional[list[_Call]]
+    ledger: Optional[_Ledger]
+    pages: Optional[list[Any]]
+
+class _Place(CheckedDict, total=False):
+    page: Required[Count]
+    bbox: Optional[Annotated[list[Number], Field(min_length=4, max_length=4)]]
+
+# %% ../nbs/core/01_episode.ipynb #e9150040
+class EpisodeFields(CheckedDict, total=False):
+    "What is kept of an episode; JSON-ready."
+    answer: Required[Annotated[str, Field(description="'' if there is none")]]
+    confidence: Confidence
+    page: AnswerPage
+    evidence: Annotated[list[Evidence], checked_as(Optional[list[_Place]]),
+                        Field(description='places on which the answer or the guess rests, best first')]
+    usage: Required[Annotated[Mapping[str, Any], checked_as(Spent), Field(description='everything spent')]]
+    invalid: Annotated[Count, OR_NULL, Field(description='turns of which nothing was written')]
+    raised: Annotated[Count, OR_NULL, Field(description='those of them in which the model raised and did not answer')]
+    plain: Annotated[Count, OR_NULL, Field(description='turns whose answer was read out of plain words')]
+    steps: Annotated[Count, OR_NULL, Field(description='rounds')]
+    stopped: Annotated[Stopped, OR_NULL]
+    board: Annotated[Optional[dict[str, Any]], checked_as(Optional[_Board]),
+                     Field(description='as Board.to_dict gives it; null for a method without one')]
+    trace: Annotated[dict[str, Any], checked_as(Optional[_Trace]),
+                     Field(description='the Trace of a team, or the calls of a method without a Board')]
+    shown: Annotated[list[int], checked_as(Optional[list[Count]]),
+                     Field(description='pages that were shown in any call, in order of appearance')]
+    guess: GuessedAnswer
+    reason: Reason
+    printed: Printed
+    files: Annotated[NamedFiles, OR_NULL]
+    did: Annotated[dict[str, Any], OR_NULL, Field(description='what a policy did: first answers, its cascade')]
+    page_tokens: Annotated[Count, OR_NULL, Field(description='most tokens of the text of a page, where it was shown')]
+
+@cache
+def _make_checker(kind: Any) -> TypeAdapter[Any]: return TypeAdapter(kind)   # slow: made when it is first needed
+
+def find_fault(
+    found: Any,               # a value of any kind, as it was read
+    kind: Any = EpisodeFields # what it has to be
+) -> str:                     # such as 'field answer: Input should be a valid string'; '' where nothing is wrong
+    "Say which field of `found` is not as it is declared."
+    try: _make_checker(kind).validate_python(found, strict=True)
+    except ValidationError as e:
+        first = e.errors(include_url=False, include_context=False, include_input=False)[0]
+        return f"field {first['loc'][0]}: {first['msg']}" if first['loc'] else 'it is no object with fields'
+    return ''
+
+# %% ../nbs/core/01_episode.ipynb #7b945f5c
+_OF_TRACE = 'invalid', 'raised', 'plain', 'shown'   # what is counted in a trace, and kept where there is none
+_SOMETIMES = 'guess', 'reason', 'printed', 'files', 'did', 'page_tokens'
+
+class Episode(dict[str, Any]):
+    """Result of a run: answer, confidence, page, evidence, because, board, hypotheses, corrections, trace, usage,
+    stopped, steps. Where an answer was withheld, `guess` is that answer, `reason` says why, and confidence, page and
+    evidence are those of the guess."""
+    def to_dict(self) -> EpisodeFields:
+        "Give what is kept of it, JSON-ready."
+        trace = self['trace']
+        is_calls, events = trace.get('kind') == 'calls', trace.get('events') or []
+        out = EpisodeFields(answer=self['answer'], confidence=self['confidence'], page=self['page'],
+                            evidence=self['evidence'], usage=self['usage'], invalid=trace.get('invalid', 0),
+                            raised=sum(bool(e.get('error') and not e.get('calls')) for e in events),
+                            steps=self['steps'], stopped=self['stopped'],
+                            board=None if is_calls else self['board'].to_dict(), trace=trace,
+                            shown=pages_of_trace(trace))
+        if not is_calls: out['plain'] = trace.get('plain', 0)
+        said = {k: self[k] for k in (*_SOMETIMES, *(() if trace else _OF_TRACE)) if k in self}
+        return cast(EpisodeFields, {**out, **said})
+
+    @classmethod
+    def from_dict(cls,
+        found: Mapping[str, Any] # from `to_dict`, or a record of any version; also after a round trip through JSON
+    ) -> Episode:                # of a record without a trace: without the proposals
+        "Build an episode from what was kept of it; raises ValueError that names the field which cannot be."
+        if fault := find_fault(found): raise ValueError(fault)
+        known: dict[str, Any] = {k: v for k, v in found.items() if v is not None}
+        trace = known.get('trace', {})
+        try: board = Board.from_dict(known.get('board', {}))
+        except (TypeError, ValueError) as e: raise ValueError(f'field board: {e}') from None
+        kept = {k: found[k] for k in (*_SOMETIMES, *(() if trace else _OF_TRACE)) if k in found}
+        return cls(answer=known['answer'], confidence=known.get('confidence'), page=known.get('page'),
+                   evidence=known.get('evidence', []), because=trace.get('because', ''), board=board,
+                   **told_apart(_list_proposals(trace)), usage=known['usage'], stopped=known.get('stopped', ''),
+                   steps=known.get('steps', 0), trace=trace, **kept)
+
+    def _describe_place(self, before: str, after: str = '') -> str:
+        return f"{before}page {self['page']}{after}" if self.get('page') else ''
+
+    def __repr__(self) -> str:
+        guess = f", guess {self['guess']!r}" if self.get('guess') else ''
+        return (f"Episode({self['answer']!r}{guess}{self._describe_place(' (', ')')}, {len(self['board'])} cells, "
+                f"{self['steps']} steps, stopped: {self['stopped']})")
+
+    def _repr_html_(self) -> str:
+        sure = '' if self['confidence'] is None else f"confidence {self['confidence']:.2f}, "
+        said = f"{sure}{self['steps']} steps, stopped: {self['stopped']}, {usage_text(self['usage'])}"
+        given = f"{self['answer']} (withheld: {self['guess']})" if self.get('guess') else self['answer']
+        answer, because, where, rest = (html_text(one_line(str(text), n)) for text, n in (
+            (given, 400), (self['because'], 600), (self._describe_place(', '), 80), (said, 200)))
+        where = where and f', {where.lstrip(", ")}'
+        return f'<p><b>{answer}</b>{where}<br>{because}<br>{rest}</p>' + self['board']._repr_html_()
 
 # %% ../nbs/core/01_episode.ipynb #e9150021
 def withhold(

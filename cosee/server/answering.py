@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ..agents import ROLES
 from ..board import Evidence
 from ..controller import user_turn
-from ..episode import Event
+from ..episode import EpisodeFields, Event
 from .documents import Document, RequestError
 from ..policies import Policy, build_team
-from ..budgets import Answer, Fault, fault_of, outcome_of
+from ..budgets import Fault, fault_of, outcome_of
 from ..qa import answer_question, choose_policy, method_names
 from ..utils.files import digest
 from ..focus import FEW_PAGES, FocusSpec, make_focus
@@ -219,7 +219,7 @@ def _name_files(document: Document) -> dict[str, list[int]]:
     labels = _label_files(document)
     return {labels.get(name, name): pages for name, pages in files_of(document.pages).items()}
 
-def _run_policy(episode: RunningEpisode, document: Document, client: VLMClient, ledger: Ledger) -> Answer:
+def _run_policy(episode: RunningEpisode, document: Document, client: VLMClient, ledger: Ledger) -> EpisodeFields:
     "Answer in a way that can be watched turn by turn, and ended."
     settings, policy = episode.settings, build_policy(episode.settings)
     def listen(kind: str, event: Any):
@@ -242,9 +242,9 @@ def new_record(
                  usage={}, attempt=1, times={})
     return cast(Record, known)
 
-def _rename_files(outcome: Answer, document: Document) -> Answer:
+def _rename_files(outcome: EpisodeFields, document: Document) -> EpisodeFields:
     "Have the trace of an outcome call the files of a document as people do, and name no other."
-    trace, labels = outcome['trace'], _label_files(document)
+    trace, labels = outcome.get('trace', {}), _label_files(document)
     for page in trace.get('pages') or []: page['file'] = labels.get(page.get('file', ''), document.name)
     for name, label in labels.items(): trace['because'] = trace.get('because', '').replace(name, label)
     chosen = (trace.get('config') or {}).get('page_selection')
