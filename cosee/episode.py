@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, NotRequired, Optional, TypedDict, Union, cast
 from pydantic import Field, GetPydanticSchema, TypeAdapter, ValidationError, WithJsonSchema
-from pydantic_core import core_schema
 from typing_extensions import Required, TypedDict as CheckedDict   # Pydantic takes that of `typing` from Python 3.12
 from .actions import Action
 from .board import Board, Evidence
@@ -170,12 +169,12 @@ def checked_as(
     "Have a field checked as `kind` and not by its own type: a record of another version holds less, or more."
     return GetPydanticSchema(lambda _, check: check(kind))
 
-OR_NULL = GetPydanticSchema(lambda own, check: core_schema.nullable_schema(check(own)))   # as if it was not there
+OR_NULL = GetPydanticSchema(lambda own, check: check(Optional[own]))   # a null says the same as no such field
 
 # %% ../nbs/core/01_episode.ipynb #e9150037
 Confidence = Annotated[Optional[Number], Field(description='0-1, in the guess where there is one, else in the answer; '
                                                            'null: not said')]
-AnswerPage = Annotated[Optional[Count], Field(description='where the answer or the guess stands')]
+AnswerPage = Annotated[Optional[Count], Field(description='where the answer or the guess stands, from 1')]
 GuessedAnswer = Annotated[Optional[str], Field(description='the answer that was withheld')]
 Reason = Annotated[Optional[str], Field(description='why there is no answer')]
 Printed = Annotated[Optional[bool], Field(description='was the answer or the guess found in print? null: not known')]

@@ -93,11 +93,14 @@ def test_a_board_that_cannot_be_is_refused(board):
 
 def test_a_field_is_declared_once():
     "A record has every field of an episode, with the same check; other doors take the same words."
+    pytest.importorskip("mcp")
+    from cosee.server.http import EpisodeForm
     from cosee.server.mcp import Answer
     from pydantic import TypeAdapter
     kept, record = (TypeAdapter(kind).json_schema()["properties"] for kind in (EpisodeFields, Record))
     assert {name: record[name] for name in kept} == kept
     assert all(field.get("description") for field in kept.values())
-    told = Answer.model_json_schema()["properties"]
-    for name in ("guess", "reason", "confidence", "printed", "files"):
-        assert told[name]["description"] == kept[name]["description"], name
+    for door in (Answer, EpisodeForm):
+        told = door.model_json_schema()["properties"]
+        for name in ("guess", "reason", "confidence", "printed", "files", "page", "stopped"):
+            assert told[name]["description"] == kept[name]["description"], name
