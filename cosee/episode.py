@@ -258,15 +258,15 @@ class Episode(dict[str, Any]):
     evidence are those of the guess."""
     def to_dict(self) -> EpisodeFields:
         "Give what is kept of it, JSON-ready."
-        trace = self['trace']
-        is_calls, events = trace.get('kind') == 'calls', trace.get('events') or []
+        trace, board = self['trace'], self['board']
+        is_team, events = 'events' in trace, trace.get('events') or []
         out = EpisodeFields(answer=self['answer'], confidence=self['confidence'], page=self['page'],
                             evidence=self['evidence'], usage=self['usage'], invalid=trace.get('invalid', 0),
                             raised=sum(bool(e.get('error') and not e.get('calls')) for e in events),
                             steps=self['steps'], stopped=self['stopped'],
-                            board=None if is_calls else self['board'].to_dict(), trace=trace,
+                            board=board.to_dict() if is_team or len(board) else None, trace=trace,
                             shown=pages_of_trace(trace))
-        if not is_calls: out['plain'] = trace.get('plain', 0)
+        if is_team: out['plain'] = trace.get('plain', 0)
         said = {k: self[k] for k in (*_SOMETIMES, *(() if trace else _OF_TRACE)) if k in self}
         return cast(EpisodeFields, {**out, **said})
 

@@ -68,7 +68,9 @@ def test_a_record_without_trace_and_board_keeps_its_counts():
     assert record_fault(record) == ""
     episode = Episode.from_dict(record)
     assert (episode["confidence"], episode["evidence"], episode["steps"], len(episode["board"])) == (None, [], 0, 0)
-    assert {key: episode.to_dict()[key] for key in ("shown", "invalid")} == dict(shown=[2], invalid=3)
+    kept = episode.to_dict()
+    assert {key: kept[key] for key in ("shown", "invalid")} == dict(shown=[2], invalid=3)
+    assert kept["board"] is None and "plain" not in kept, "nothing is claimed that is not known"
 
 
 WRONG = dict(answer=None, usage=dict(calls=-1), confidence=float("nan"), page=0.5, evidence=[dict(bbox=None)],
