@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Optional, cast
 from pydantic import AfterValidator
 from .agents import ANSWER_RULES, PLAIN_GEN, Agent, ROLES
 from .budgets import Instruction, Prompt, Task, stochastic_rounding
-from .controller import MODEL_FAILED, Episode
+from .episode import MODEL_FAILED, Episode
 from .document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
                             VLMLanguageModel)
 from .models.client import LEAST_REPLY, NoReply, Reply, TaskType, VLMClient

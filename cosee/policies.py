@@ -15,8 +15,9 @@ from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, ValidationEr
 from .agents import (ANSWER_RULES, DIRECT_TOKENS, PLAIN_GEN, ROLES, Agent, describe_actions, reading_of,
                           role_text, team)
 from .board import Board
-from .budgets import Answer, DIRECT, Instruction, Prompt, Task, outcome_of, stochastic_rounding
-from .controller import CoSeeController, Episode, Event, OnEvent, Order, Snap, proposals_of, withhold
+from .budgets import DIRECT, Instruction, Prompt, Task, outcome_of, stochastic_rounding
+from .controller import CoSeeController, OnEvent, Order, Snap
+from .episode import Episode, EpisodeFields, Event, proposals_of, withhold
 from .focus import listed, make_focus
 from .models.client import as_client, merged
 from .models.usage import Ledger
@@ -529,7 +530,7 @@ class Method:
         ledger: Optional[Ledger] = None,       # account, with or without a budget
         seed: int = 0,                         # of everything drawn by chance
         gen: Optional[Mapping[str, Any]] = None # general generation settings; its own beat them
-    ) -> Answer:
+    ) -> EpisodeFields:
         "Answer the question of a sample; raises ValueError where there is none."
         return outcome_of(self.policy.answer(sample['images'], sample['question'], client, ledger, seed, gen,
                                              sample.get('meta', {})))

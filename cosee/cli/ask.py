@@ -21,7 +21,7 @@ from ..utils.config import no_such
 from ..utils.text import NOT_ANSWERABLE, check_question, counted, left_text, one_line, same_answer
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from cosee.controller import Episode
+    from cosee.episode import Episode
     from cosee.focus import FocusSpec
     from cosee.retrieval.index import PageIndex
     from cosee.models.client import VLMClient

@@ -12,7 +12,8 @@ from pydantic import Field, field_validator
 from ..agents import Action, Agent, Model, PageImage, words_of
 from ..board import Board, View, whole_document
 from ..budgets import Task
-from ..controller import CallRecord, CoSeeController, Episode, Event, OnEvent, call_record
+from ..controller import CoSeeController, OnEvent, call_record
+from ..episode import CallRecord, Episode, Event
 from ..focus import Choice, FocusSpec, OraclePages, Pictures, Viewing, index_of, listed, make_focus
 from ..models.backends import record
 from ..models.client import GEN_DEFAULTS, ask, most_tokens, page_request
