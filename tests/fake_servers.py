@@ -30,6 +30,22 @@ def openai(text, finish="stop", usage=True, refusal=None, **more):
             "choices": [{"index": 0, "finish_reason": finish, "message": message, **more}]}
 
 
+def in_pieces(answer, size=3, usage=True):
+    "A chat completion in the chunks of a stream: of its text so many characters each."
+    choice = answer["choices"][0]
+    text, logprobs = choice["message"]["content"] or "", (choice.get("logprobs") or {}).get("content")
+    about = {**answer, "object": "chat.completion.chunk", "usage": None}
+
+    def chunk(delta, finish=None, **more):
+        return {**about, "choices": [{"index": 0, "delta": delta, "finish_reason": finish, **more}]}
+    parts = [chunk({"content": text[i:i + size]},
+                   **({"logprobs": {"content": logprobs[i:i + size]}} if logprobs else {}))
+             for i in range(0, len(text), size)]
+    last = {**about, "choices": [], "usage": answer["usage"]}
+    return [chunk({"role": "assistant", "content": ""}), *parts, chunk({}, choice["finish_reason"]),
+            *([last] if usage else []), "[DONE]"]
+
+
 def anthropic(text, finish="end_turn", usage=True, refusal=None):
     "A message."
     content = [{"type": "text", "text": text}] if text is not None else []
@@ -144,10 +160,30 @@ class Handler(BaseHTTPRequestHandler):
             with server.lock:
                 server.in_flight -= 1
 
+    def stream(self, events):
+        "Server-sent events: JSON or a text each; what can be called is waited for, and the word cut breaks off."
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for event in events:
+            if callable(event):
+                event()
+            elif event == "cut":
+                self.close_connection = True
+                return self.connection.close()
+            else:
+                data = f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode()
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+                self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
     def act(self, act, body):
         wire = WIRES[self.server.wire]
         if callable(act):
             act = act(body)
+        if isinstance(act, list):
+            return self.stream(act)
         if isinstance(act, dict):
             return self.send(200, json.dumps(act).encode())
         if isinstance(act, tuple):

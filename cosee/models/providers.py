@@ -5,12 +5,16 @@
 # %% ../../nbs/models/02_providers.ipynb #0cf991d7
 from __future__ import annotations
 import base64, json, math
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Optional, Union
+from .backends import TextStream, to_be_cut
 from .client import FinishReason, Message, Params, Reply, Schema, TokenLogprob
-from .remote import (Counts, Encoded, OutOfBounds, RemoteClient, Turn, count_of, http_settings,
-                                 strict_schema, within, wrapped)
+from .remote import (BrokenStream, Counts, Encoded, OutOfBounds, RemoteClient, Turn, count_of,
+                                 http_settings, strict_schema, unbroken, within, wrapped)
 from ..utils.text import one_line
 
 # %% auto #0
@@ -20,6 +24,8 @@ __all__ = ['OpenAIVLMClient', 'AnthropicVLMClient', 'GoogleVLMClient']
 class OpenAIVLMClient(RemoteClient):
     "OpenAI, or any server with its chat interface."
     kind, extra, host, takes = 'openai', 'openai', 'api.openai.com', ('top_logprobs',)
+    streams = True
+
     @property
     def logprobs(self) -> bool:
         "Does it say how probable each token was, with `top_logprobs`? Not once a server refused."
@@ -36,6 +42,37 @@ class OpenAIVLMClient(RemoteClient):
 
     def _connect(self) -> Any: return self._sdk().OpenAI(**self._connection())
     def _ask(self, body: dict[str, Any]) -> Any: return self.sdk.chat.completions.create(**body)
+
+    def _ask_streaming(self, body: dict[str, Any], stream: TextStream) -> Any:
+        sdk, options = self._sdk(), dict(stream=True, stream_options=dict(include_usage=True))
+        answer = self.sdk.chat.completions.with_raw_response.create(**body, **options)
+        with closing(answer.http_response) as response:
+            if 'event-stream' not in response.headers.get('content-type', ''):   # the whole answer at once
+                self.refused.add('stream')
+                found = json.loads(b''.join(unbroken(response.iter_bytes())))
+                return sdk.types.chat.ChatCompletion.construct(**found) if isinstance(found, dict) else found
+            stream.begin()
+            try: return self._join_chunks(unbroken(answer.parse()), stream)
+            except sdk.APIError as e:
+                if type(e) is not sdk.APIError: raise
+                raise self._unusable('the server failed while it wrote', e) from None   # it says so in a chunk
+
+    def _join_chunks(self, chunks: Iterable[Any], stream: TextStream) -> SimpleNamespace:
+        "Chunks as the answer that they are pieces of, ended early where it is to be cut"
+        pieces, usage, is_cut = list[_Piece](), None, False
+        for chunk in chunks:
+            try: new = [_read_piece(c) for c in (getattr(chunk, 'choices', None) or [])[:1]]
+            except (TypeError, AttributeError, KeyError) as e:
+                raise self._unusable(f'the answer cannot be read ({type(e).__name__}: {str(e)[:100]})', '') from None
+            pieces += new
+            usage = getattr(chunk, 'usage', None) or usage
+            for piece in new: stream.write(piece.said.text)
+            if is_cut := to_be_cut(): break
+        finish = 'length' if is_cut else next((p.finish for p in reversed(pieces) if p.finish), None)
+        if pieces and not finish and usage is None:
+            raise BrokenStream from ConnectionError('the stream ended before the reply did')
+        if usage is None and not is_cut: self.refused.add('stream')   # what a reply costs matters more
+        return _make_answer(pieces, finish, usage)
 
     def _response_format(self, schema: Optional[Schema]) -> dict[str, Any]:
         "`response_format` of a request"
@@ -120,6 +157,30 @@ def _read_logprobs(choice: Any) -> list[TokenLogprob]:
                              top={str(o.token): _check_logprob(o.logprob) for o in t.top_logprobs or []})
                 for t in told[:_MOST_LOGPROBS]]
     except (TypeError, AttributeError, ValueError, KeyError): return []
+
+# %% ../../nbs/models/02_providers.ipynb #7b46085b
+class _Piece(NamedTuple):
+    "What a chunk adds to a reply"
+    said: _Said
+    logprobs: list[Any]
+    finish: Optional[str]
+    error: Any
+
+def _read_piece(choice: Any) -> _Piece:
+    "What a chunk adds; raises TypeError for one of another form"
+    logprobs = getattr(getattr(choice, 'logprobs', None), 'content', None)
+    return _Piece(_read_message(getattr(choice, 'delta', None)), logprobs if isinstance(logprobs, list) else [],
+                  getattr(choice, 'finish_reason', None), getattr(choice, 'error', None))
+
+def _make_answer(pieces: list[_Piece], finish: Optional[str], usage: Any) -> SimpleNamespace:
+    "The answer that pieces are of, in the form of the SDK's"
+    if not pieces: return SimpleNamespace(choices=[], usage=usage)
+    text, thoughts, refusal = map(''.join, zip(*(p.said for p in pieces), strict=True))
+    message = SimpleNamespace(content=text, reasoning_content=thoughts, refusal=refusal)
+    logprobs = SimpleNamespace(content=[t for p in pieces for t in p.logprobs])
+    error = next((p.error for p in pieces if p.error), None)
+    choice = SimpleNamespace(message=message, finish_reason=finish, logprobs=logprobs, error=error)
+    return SimpleNamespace(choices=[choice], usage=usage)
 
 # %% ../../nbs/models/02_providers.ipynb #ac691b97
 def _openai_counts(usage: Any) -> Counts:

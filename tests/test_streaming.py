@@ -1,0 +1,165 @@
+"""A reply is told while it is written: where the client can and somebody reads along, and nowhere else."""
+import threading
+from dataclasses import replace
+
+import pytest
+from cosee.models.backends import record, streamed_to
+from cosee.models.client import build_messages, page_request
+from cosee.models.remote import AuthenticationError, ResponseParseError, ServerError, TimeoutError
+from cosee.models.wrappers import RetryingClient
+from fake_servers import FakeServer, in_pieces, openai, spelled
+from test_providers import KEY, PAGES, ask, client_of
+
+TEXT = "Page: 1\nConfidence: 0.9\nAnswer: 1,250.00 EUR, Käse 中文"
+
+
+def heard_of(client, **params):
+    "A reply, and what was heard of it."
+    pieces = []
+    with streamed_to(pieces.append):
+        reply = ask(client, **params)
+    return reply, pieces
+
+
+def without_time(reply):
+    return replace(reply, usage=replace(reply.usage, seconds=0.))
+
+
+@pytest.mark.parametrize("more", [{}, {"finish": "length"}, spelled(TEXT, .9)], ids=["stop", "length", "logprobs"])
+def test_a_streamed_reply_is_the_plain_one(more):
+    answer = openai(TEXT, **more)
+    params = {"top_logprobs": 1} if "logprobs" in more else {}
+    with FakeServer(script=[answer, in_pieces(answer)]) as server:
+        client = client_of(server)
+        with record() as plain:
+            first = ask(client, **params)
+        with record() as streamed:
+            second, pieces = heard_of(client, **params)
+    assert without_time(first) == without_time(second) and bool(first.logprobs) == bool(params)
+    assert plain[0]["params"] == streamed[0]["params"] and plain[0]["messages"] == streamed[0]["messages"]
+    assert pieces[0] == "" and "".join(pieces) == TEXT and len(pieces) > 9
+    asked, told = (r["body"] for r in server.requests)
+    assert "stream" not in asked and "stream_options" not in asked
+    assert told == {**asked, "stream": True, "stream_options": {"include_usage": True}}
+
+
+def test_pieces_come_before_the_reply_ends():
+    "The server goes on only when the first words were heard."
+    was_heard, pieces = threading.Event(), []
+
+    def hear(piece):
+        pieces.append(piece)
+        if "".join(pieces).startswith("Page: 1"):
+            was_heard.set()
+    events = in_pieces(openai(TEXT))
+    events.insert(6, lambda: was_heard.wait(20))
+    with FakeServer(script=[events]) as server, streamed_to(hear):
+        reply = ask(client_of(server))
+    assert was_heard.is_set() and reply.text == TEXT
+
+
+def test_nobody_hears_several_requests_at_once():
+    with FakeServer() as server, streamed_to(pytest.fail):
+        replies = client_of(server).respond_many([page_request(PAGES, q) for q in "ab"])
+    assert [r.text for r in replies] == ["42", "42"]
+    assert not any("stream" in r["body"] for r in server.requests)
+
+
+@pytest.mark.parametrize("refusal", [
+    (400, {}, "stream is not supported"), (422, {}, "extra inputs are not permitted: stream_options"),
+    (400, {}, "streaming is not allowed here, set stream=false")])
+def test_a_server_that_refuses_to_stream_is_asked_plainly_from_then_on(refusal):
+    with FakeServer(script=[refusal]) as server:
+        client = client_of(server)
+        replies = [heard_of(client) for _ in range(2)]
+    assert [(r.text, pieces) for r, pieces in replies] == [("42", [])] * 2
+    assert ["stream" in r["body"] for r in server.requests] == [True, False, False]
+
+
+def test_a_server_that_answers_at_once_is_asked_once():
+    with FakeServer() as server:
+        client = client_of(server)
+        plain, (reply, pieces), again = ask(client), heard_of(client), heard_of(client)[0]
+    assert without_time(plain) == without_time(reply) == without_time(again) and pieces == []
+    assert ["stream" in r["body"] for r in server.requests] == [False, True, False]
+
+
+def test_a_server_that_does_not_count_what_it_streams_is_asked_plainly_from_then_on():
+    with FakeServer(script=[in_pieces(openai("42"), usage=False)]) as server:
+        client = client_of(server)
+        (first, pieces), (second, silence) = heard_of(client), heard_of(client)
+    assert (first.usage.estimated, second.usage.estimated, pieces, silence) == (True, False, ["", "42"], [])
+
+
+@pytest.mark.parametrize("end", [["cut"], ["[DONE]"]], ids=["cut", "ended early"])
+def test_a_stream_that_breaks_is_asked_for_again_and_begins_anew(end):
+    whole = in_pieces(openai(TEXT))
+    with FakeServer(script=[[*whole[:6], *end], whole]) as server:
+        reply, pieces = heard_of(client_of(server))
+        assert reply.text == TEXT and len(server.requests) == 2
+    assert [i for i, p in enumerate(pieces) if not p] == [0, 6] and "".join(pieces[6:]) == TEXT
+
+
+def test_a_stream_that_always_breaks_is_the_error_of_a_broken_reply():
+    whole = in_pieces(openai(TEXT))
+    with FakeServer(script=[[*whole[:6], "cut"]] * 9) as server:
+        with pytest.raises(ServerError, match="openai.m"):
+            heard_of(client_of(server, max_retries=1))
+        assert len(server.requests) == 2
+
+
+def test_faults_of_a_stream_are_those_of_a_reply():
+    overloaded = {"error": {"message": "the engine is overloaded"}}
+    pieces = in_pieces(openai(TEXT))
+    for script, error in (([(401, {})], AuthenticationError), ([[*pieces[:4], overloaded]], ServerError),
+                          ([[*pieces[:4], "{"]], ResponseParseError), ([["[DONE]"]], ResponseParseError),
+                          ([[{**pieces[1], "choices": [{"delta": {"content": 7}}]}]], ResponseParseError)):
+        with FakeServer(script=script) as server:
+            with pytest.raises(error) as e:
+                heard_of(client_of(server, max_retries=0))
+            assert KEY not in str(e.value) and "openai.m" in str(e.value) and len(server.requests) == 1
+
+
+def test_a_stream_ends_with_its_time():
+    with FakeServer() as server:
+        server.script = [[*in_pieces(openai(TEXT))[:4], lambda: server.closing.wait(30)]]
+        with pytest.raises(TimeoutError):
+            heard_of(client_of(server, max_retries=0, deadline=.5))
+
+
+def test_a_reply_that_is_cancelled_ends_where_it_is():
+    pieces = []
+    request = page_request(PAGES, "What is the total?", settings={"temperature": 0})
+    with FakeServer() as server, streamed_to(pieces.append):
+        server.script = [[*in_pieces(openai(TEXT))[:6], lambda: server.closing.wait(30)]]
+        reply = client_of(server).respond(request.but(cancelled=lambda: len(pieces) > 4))
+    assert reply.finish_reason == "length" and reply.text == TEXT[:12] and reply.usage.estimated
+
+
+def test_a_key_is_never_heard():
+    quoted = f"The key is {KEY}, or sk-abcdefghijklmnopqrstuvwx; Bearer abcdefghijklmnop."
+    with FakeServer(script=[in_pieces(openai(quoted), size=1)]) as server:
+        reply, pieces = heard_of(client_of(server))
+    last = len(pieces) - pieces[::-1].index("")
+    assert reply.text == quoted and "".join(pieces[last:]) == "The key is ***, or ***; ***"
+    for secret in (KEY[:12], "sk-abc", "abcdefghij"):
+        assert secret not in "".join(pieces)
+
+
+def test_a_wrapper_that_asks_again_is_heard_from_the_beginning():
+    schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+    with FakeServer(script=[in_pieces(openai("no JSON")), in_pieces(openai('{"answer": "42"}'))]) as server:
+        pieces = []
+        with streamed_to(pieces.append):
+            RetryingClient(client_of(server)).chat(build_messages(PAGES, "?"), schema=schema)
+    assert "".join(pieces) == 'no JSON{"answer": "42"}' and pieces.count("") == 2
+
+
+def test_what_a_listener_raises_ends_the_reply():
+    def hear(piece):
+        if piece:
+            raise BrokenPipeError("nobody is there any more")
+    with FakeServer(script=[in_pieces(openai(TEXT))] * 3) as server:
+        with streamed_to(hear), pytest.raises((BrokenPipeError, ServerError)):
+            ask(client_of(server))
+        assert len(server.requests) == 1
