@@ -7,7 +7,8 @@ from cosee.models.backends import record, streamed_to
 from cosee.models.client import build_messages, page_request
 from cosee.models.remote import AuthenticationError, ResponseParseError, ServerError, TimeoutError
 from cosee.models.wrappers import RetryingClient
-from fake_servers import FakeServer, in_pieces, openai, spelled
+from cosee.qa import answer_question, choose_policy
+from fake_servers import FOUND, FakeServer, in_pieces, openai, spelled
 from test_providers import KEY, PAGES, ask, client_of
 
 TEXT = "Page: 1\nConfidence: 0.9\nAnswer: 1,250.00 EUR, Käse 中文"
@@ -163,3 +164,36 @@ def test_what_a_listener_raises_ends_the_reply():
         with streamed_to(hear), pytest.raises((BrokenPipeError, ServerError)):
             ask(client_of(server))
         assert len(server.requests) == 1
+
+
+def listen_to(method, server):
+    "What a listener hears of an answer: events in order, the pieces of a reply as one."
+    events = []
+
+    def hear(kind, event):
+        if kind == "text" and events and events[-1][0] == "text" and event["text"]:
+            events[-1][1]["text"] += event["text"]
+        else:
+            events.append((kind, dict(event)))
+    episode = answer_question(PAGES, "How much?", client_of(server), choose_policy(method), on_event=hear)
+    return episode, events
+
+
+@pytest.mark.parametrize(("method", "text"), [("direct", TEXT), ("team", FOUND), ("require_evidence", FOUND)])
+def test_whoever_listens_to_an_answer_hears_it_come(method, text):
+    with FakeServer(script=[in_pieces(openai(text))] * 2, answer=lambda body: text) as server:
+        episode, events = listen_to(method, server)
+        kinds = [kind for kind, _ in events]
+        assert episode["answer"].startswith("1,250.00 EUR")
+        said = next(event for kind, event in events if kind == "text")
+        assert said["text"] == text and said["step"] == 1 and said["agent"]
+        if method != "direct":
+            assert kinds.index("start") < kinds.index("text") < kinds.index("turn")
+        assert kinds[-1] == "end"
+
+
+@pytest.mark.parametrize("method", ["auto", "direct", "team", "require_evidence", "cosee_plan", "blind"])
+def test_nothing_changes_where_nobody_listens(method):
+    with FakeServer(answer=lambda body: FOUND) as server:
+        answer_question(PAGES, "How much?", client_of(server), choose_policy(method))
+    assert server.requests and not any("stream" in r["body"] for r in server.requests)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 import json, os
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'OWN_KINDS', 'M', 'SERVER_PORTS', 'MAX_STREAMED', 'OnText', 'Backend',
            'make_backend', 'with_key', 'PlannerConfig', 'Config', 'parse_config', 'load_config', 'usual_config',
            'use_client', 'usual_backend', 'CallRecord', 'record', 'unrecorded', 'note_call', 'cut_when', 'to_be_cut',
-           'cut_check', 'TextStream', 'streamed_to', 'text_stream']
+           'cut_check', 'TextStream', 'streamed_to', 'text_stream', 'text_events']
 
 # %% ../../nbs/models/00_backends.ipynb #9a3c0510
 # those of the package; more can be registered
@@ -417,3 +417,13 @@ def text_stream() -> Iterator[Optional[TextStream]]: # None where nobody reads a
         if stream: stream.end()
     finally:
         if stream: stream.is_open = False
+
+# %% ../../nbs/models/00_backends.ipynb #f71e855a
+def text_events(
+    on_event: Optional[Callable[[str, Any], Any]], # listens to an episode; None: nobody does
+    step: int,  # round of the team
+    agent: str  # who writes
+) -> AbstractContextManager[None]:
+    "Have `on_event` hear the replies of an agent in this block as events of the kind 'text'."
+    if on_event is None: return nullcontext()
+    return streamed_to(lambda piece: on_event('text', dict(step=step, agent=agent, text=piece)))
