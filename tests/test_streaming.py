@@ -1,16 +1,29 @@
 """A reply is told while it is written: where the client can and somebody reads along, and nowhere else."""
+import asyncio
+import base64
+import io
+import json
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import httpx
 import pytest
+from cosee import samples_dir
 from cosee.models.backends import record, streamed_to
 from cosee.models.client import build_messages, page_request
 from cosee.models.remote import AuthenticationError, ResponseParseError, ServerError, TimeoutError
 from cosee.models.wrappers import RetryingClient
 from cosee.qa import answer_question, choose_policy
+from cosee.server.answering import Settings
+from cosee.server.documents import Caller
+from cosee.server.jobs import Job
 from fake_servers import FOUND, FakeServer, in_pieces, openai, spelled
 from test_providers import KEY, PAGES, ask, client_of
+from test_server import served
 
+SETTINGS = {"method": "direct"}
 TEXT = "Page: 1\nConfidence: 0.9\nAnswer: 1,250.00 EUR, Käse 中文"
 
 
@@ -197,3 +210,97 @@ def test_nothing_changes_where_nobody_listens(method):
     with FakeServer(answer=lambda body: FOUND) as server:
         answer_question(PAGES, "How much?", client_of(server), choose_policy(method))
     assert server.requests and not any("stream" in r["body"] for r in server.requests)
+
+
+def joined(events):
+    "The replies that text events told."
+    replies = []
+    for event in events:
+        if event["at"] == 0:
+            replies.append("")
+        assert event["at"] == len(replies[-1])
+        replies[-1] += event["text"]
+    return replies
+
+
+def follow(url, episode, seen=None):
+    "The server-sent events of an episode, as they come: (id, event)."
+    with httpx.stream("GET", f"{url}api/episodes/{episode}/events", timeout=60) as answer:
+        n, out = None, []
+        for line in answer.iter_lines():
+            if line.startswith("id: "):
+                n = int(line[4:])
+            if line.startswith("data: "):
+                out.append((n, json.loads(line[6:])))
+                if seen:
+                    seen(out[-1][1])
+            if not line:
+                n = None
+        return out
+
+
+def test_http_tells_a_reply_while_it_is_written_and_keeps_nothing_of_it(tmp_path):
+    "The model goes on when two followers, the second of whom came late, have read what it wrote."
+    early, late = threading.Event(), threading.Event()
+    events = in_pieces(openai(TEXT))
+    events[8:8] = [lambda: late.wait(20)]
+    events[6:6] = [lambda: early.wait(20)]
+    with FakeServer(script=[events]) as model, served(tmp_path / "kept", client_of(model), roots=[samples_dir()]) as (
+            _, url), ThreadPoolExecutor(2) as pool:
+        document = httpx.post(f"{url}api/documents", json={"path": "invoice.pdf"}).json()["id"]
+        asked = httpx.post(f"{url}api/documents/{document}/questions",
+                           json={"question": "How much?", "settings": SETTINGS}).json()["id"]
+        def come(flag, least):
+            return lambda event: event["kind"] == "text" and event["at"] + len(event["text"]) >= least and flag.set()
+        first = pool.submit(follow, url, asked, come(early, 6))
+        assert early.wait(20)
+        second = pool.submit(follow, url, asked, come(late, 9))
+        followed, joined_late = first.result(60), second.result(60)
+        again = follow(url, asked)
+    for heard in (followed, joined_late):
+        texts = [event for n, event in heard if event["kind"] == "text"]
+        assert TEXT.startswith(joined(texts)[0]) and texts[0]["agent"] and not any(n for n, e in heard if "at" in e)
+        assert "Page: 1 Confidence: 0.".startswith(texts[-1]["preview"][:22]) and texts[-1]["preview"]
+        assert heard[-1][1]["kind"] == "ended"
+    assert len([e for _, e in followed if e["kind"] == "text"]) > 1
+    assert [(n, e) for n, e in followed if e["kind"] != "text"] == again and again[-1][1]["state"] == "done"
+
+
+@pytest.mark.parametrize("events", [True, False])
+def test_the_chat_form_tells_a_reply_among_its_events_alone(tmp_path, events):
+    page = io.BytesIO()
+    PAGES[0].save(page, "PNG")
+    content = [{"type": "text", "text": "How much?"}, {"type": "image_url", "image_url": {
+        "url": f"data:image/png;base64,{base64.b64encode(page.getvalue()).decode()}"}}]
+    going, script = threading.Event(), in_pieces(openai(TEXT))
+    script[6:6] = [lambda: going.wait(20) if events else None]
+    texts, said = [], ""
+    with FakeServer(script=[script]) as model, served(tmp_path / "kept", client_of(model)) as (_, url):
+        asked = {"model": "cosee", "stream": True, "messages": [{"role": "user", "content": content}],
+                 "cosee": {**SETTINGS, "events": events}}
+        with httpx.stream("POST", f"{url}v1/chat/completions", json=asked, timeout=60) as answer:
+            for line in answer.iter_lines():
+                chunk = json.loads(line[6:]) if line.startswith("data: {") else {}
+                if chunk.get("cosee", {}).get("kind") == "text":
+                    texts.append(chunk["cosee"])
+                    going.set()
+                    assert not said and chunk["choices"][0]["delta"] == {}
+                said += chunk["choices"][0]["delta"].get("content", "") if chunk.get("choices") else ""
+    assert said == "1,250.00 EUR, Käse 中文" and bool(texts) == events
+
+
+def test_a_draft_is_told_a_few_times_a_second():
+    async def work():
+        job = Job("e", Caller(), "d", "How much?", Settings())
+        job.begin()
+        async def tell():
+            for piece in ["", *["word "] * 999]:
+                await asyncio.to_thread(job.tell, "text", {"step": 1, "agent": "solo", "text": piece})
+            job.end("done")
+        job.task = asyncio.create_task(tell())
+        start = time.monotonic()
+        events = [event async for event in job.follow()]
+        return [e for e in events if e["kind"] == "text"], time.monotonic() - start, job
+    texts, seconds, job = asyncio.run(work())
+    assert len(texts) <= 10 * seconds + 2 and [e["kind"] for e in job.events] == ["begun", "ended"]
+    assert joined(texts or [{"at": 0, "text": ""}])
