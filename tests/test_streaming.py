@@ -3,9 +3,13 @@ import asyncio
 import base64
 import io
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import httpx
@@ -19,6 +23,7 @@ from cosee.qa import answer_question, choose_policy
 from cosee.server.answering import Settings
 from cosee.server.documents import Caller
 from cosee.server.jobs import Job
+from conftest import ROOT
 from fake_servers import FOUND, FakeServer, in_pieces, openai, spelled
 from test_providers import KEY, PAGES, ask, client_of
 from test_server import served
@@ -304,3 +309,38 @@ def test_a_draft_is_told_a_few_times_a_second():
     texts, seconds, job = asyncio.run(work())
     assert len(texts) <= 10 * seconds + 2 and [e["kind"] for e in job.events] == ["begun", "ended"]
     assert joined(texts or [{"at": 0, "text": ""}])
+
+
+def run_in_terminal(args, **env):
+    "What `cosee` writes where standard error is a terminal: (standard output, what the terminal was sent)."
+    ours, theirs = pytest.importorskip("pty").openpty()
+    run = "import sys; from cosee.cli.start import main; sys.exit(main())"
+    done = subprocess.Popen([sys.executable, "-c", run, *args], stdout=subprocess.PIPE, stderr=theirs,
+                            env={**os.environ, "COLUMNS": "80", "PYTHONPATH": str(ROOT), **env})
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):   # the other end is closed
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    return done.communicate(timeout=60)[0].decode(), shown.decode()
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["plain", "json"])
+def test_a_terminal_shows_a_reply_in_one_line_and_nothing_else_does(options):
+    events = in_pieces(openai(TEXT + "\x1b[31mred"), size=5)
+    for at in range(8, 2, -2):   # longer than the line takes to be drawn anew
+        events.insert(at, lambda: time.sleep(.15))
+    with FakeServer(script=[events if not options else "ok"], answer=lambda body: TEXT) as server:
+        said, shown = run_in_terminal(["ask", str(samples_dir() / "invoice.pdf"), "-q", "How much?", "--model", "m",
+                                       "--base-url", server.base_url, "--method", "direct", *options])
+        streamed = [r["body"].get("stream", False) for r in server.requests]
+    assert "1,250.00 EUR" in said
+    if options:
+        assert streamed == [False] and "writing" not in shown and "Confidence" not in shown
+        return
+    assert streamed == [True]
+    lines = shown.split("\r\x1b[K")
+    drafts = [line for line in lines if "Page: 1 Conf" in line]
+    assert drafts and "\n" not in drafts[0] and max(map(len, drafts)) < 80 and "\x1b[31m" not in shown
+    assert lines[-1] == "" or "\n" in lines[-1]   # the line is taken away before the answer is printed

@@ -396,11 +396,11 @@ class TextStream:
         self.listener(now[len(self.told):])
         self.told = now
 
-_listener: ContextVar[Optional[OnText]] = ContextVar('cosee_listener', default=None)
+_listener: ContextVar[Optional[OnText]] = ContextVar('cosee_listener')
 
 @contextmanager
 def streamed_to(
-    listener: Optional[OnText] # who reads along; None: nobody
+    listener: Optional[OnText] # who reads along; None: nobody, whoever listens to an episode
 ) -> Iterator[None]:
     "Within the block, replies are told while they are written, by clients that can."
     token = _listener.set(listener)
@@ -410,7 +410,7 @@ def streamed_to(
 @contextmanager
 def text_stream() -> Iterator[Optional[TextStream]]: # None where nobody reads along
     "Yield where a client writes the pieces of a reply to."
-    listener = _listener.get()
+    listener = _listener.get(None)
     stream = None if listener is None else TextStream(listener)
     try:
         yield stream
@@ -425,5 +425,5 @@ def text_events(
     agent: str  # who writes
 ) -> AbstractContextManager[None]:
     "Have `on_event` hear the replies of an agent in this block as events of the kind 'text'."
-    if on_event is None: return nullcontext()
+    if on_event is None or _listener.get(on_event) is None: return nullcontext()
     return streamed_to(lambda piece: on_event('text', dict(step=step, agent=agent, text=piece)))
