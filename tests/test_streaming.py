@@ -23,6 +23,7 @@ from cosee.qa import answer_question, choose_policy
 from cosee.server.answering import Settings
 from cosee.server.documents import Caller
 from cosee.server.jobs import Job
+from cosee.utils.config import redact
 from conftest import ROOT
 from fake_servers import FOUND, FakeServer, in_pieces, openai, spelled
 from test_providers import KEY, PAGES, ask, client_of
@@ -344,3 +345,59 @@ def test_a_terminal_shows_a_reply_in_one_line_and_nothing_else_does(options):
     drafts = [line for line in lines if "Page: 1 Conf" in line]
     assert drafts and "\n" not in drafts[0] and max(map(len, drafts)) < 80 and "\x1b[31m" not in shown
     assert lines[-1] == "" or "\n" in lines[-1]   # the line is taken away before the answer is printed
+
+
+# --- models in this process ---
+
+NOTE = {"type": "object", "properties": {"content": {"type": "string", "maxLength": 40}}, "required": ["content"],
+        "additionalProperties": False}
+
+
+@pytest.fixture(scope="module", params=["tiny", "gguf"])
+def local(request, tmp_path_factory):
+    if request.param == "tiny":
+        pytest.importorskip("torch")
+        from cosee.models.registry import make_client
+        return make_client("tiny")
+    pytest.importorskip("xllamacpp")
+    from cosee.models.gguf_client import GgufClient
+    from cosee.models.testing import random_gguf
+    return GgufClient(random_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf"), threads=1)
+
+
+@pytest.mark.parametrize("schema", [None, NOTE], ids=["words", "schema"])
+def test_a_model_in_this_process_tells_what_it_writes(local, schema):
+    asked, most = [{"role": "user", "content": "What is the total?"}], 0
+    for seed in range(8):
+        params = {"max_new_tokens": 60, "temperature": 1.5, "seed": seed, "schema": schema}
+        pieces = []
+        with streamed_to(pieces.append):   # before the plain one, of which it would guess every token
+            reply = local.chat(asked, **params)
+        plain = local.chat(asked, **params)
+        last = len(pieces) - pieces[::-1].index("")
+        assert replace(without_time(reply), usage=plain.usage) == replace(without_time(plain), usage=plain.usage)
+        assert reply.usage.completion_tokens == plain.usage.completion_tokens
+        assert "".join(pieces[last:]) == redact(reply.text).rstrip("\ufffd").strip() or "\ufffd" in reply.text
+        most = max(most, len(pieces))
+    assert most > 3
+
+
+def test_a_character_of_several_tokens_is_told_whole():
+    pytest.importorskip("torch")
+    from cosee.models.qwen_vl_wrapper import QwenVLClient
+    pieces, said = [], "Käse 中文 😀 €"
+    schema = {"type": "object", "properties": {"content": {"enum": [said]}}, "required": ["content"],
+              "additionalProperties": False}
+    slow = QwenVLClient.tiny(fast_forward=False, lookup=False)   # token by token
+    with streamed_to(pieces.append):
+        reply = slow.chat([{"role": "user", "content": "What is it?"}], schema=schema, max_new_tokens=60)
+    assert json.loads(reply.text)["content"] == said and "".join(pieces) == reply.text
+    assert pieces.count("") == 1 and len(pieces) > 12 and reply.usage.completion_tokens > len(pieces)
+
+
+def test_a_local_model_ends_where_it_is_when_it_is_cancelled(local):
+    pieces = []
+    request = page_request([], "What is the total?", settings={"max_new_tokens": 60, "temperature": 1.5, "seed": 3})
+    with streamed_to(pieces.append):
+        reply = local.respond(request.but(cancelled=lambda: len(pieces) > 2))
+    assert reply.finish_reason == "length" and reply.usage.completion_tokens < 60

@@ -379,7 +379,13 @@ class TextStream:
         piece: str # that follows what was written before
     ):
         "Tell a piece, but an end of it in which a key may begin."
-        self.text = (self.text + piece)[:MAX_STREAMED]
+        self.update(self.text + piece)
+
+    def update(self,
+        text: str # the reply so far
+    ):
+        "Tell what is new in a text, which begins again where it does not follow from the one before."
+        self.text = text[:MAX_STREAMED]
         self._tell(redact_unfinished(self.text))
 
     def end(self):
@@ -390,7 +396,7 @@ class TextStream:
     def _tell(self, now: str):
         "Tell what is new in a text"
         if not self.is_open or self.told.startswith(now): return
-        if not now.startswith(self.told):   # what looked like words was a key
+        if not now.startswith(self.told):   # such as words that turn out to be a key
             self.listener('')
             self.told = ''
         self.listener(now[len(self.told):])
