@@ -46,6 +46,23 @@ def in_pieces(answer, size=3, usage=True):
             *([last] if usage else []), "[DONE]"]
 
 
+def message_in_pieces(message, size=3):
+    "A message in the events of a stream: of its texts, and of what a tool is given, so many characters each."
+    start = {**message, "content": [], "stop_reason": None, "usage": {**message["usage"], "output_tokens": 1}}
+    events = [{"type": "message_start", "message": start}]
+    for i, block in enumerate(message["content"]):
+        tool = block["type"] == "tool_use"
+        said = json.dumps(block["input"]) if tool else block["text"]
+        begun = {**block, "input": {}} if tool else {**block, "text": ""}
+        kind, field = ("input_json_delta", "partial_json") if tool else ("text_delta", "text")
+        events += [{"type": "content_block_start", "index": i, "content_block": begun},
+                   *({"type": "content_block_delta", "index": i, "delta": {"type": kind, field: said[n:n + size]}}
+                     for n in range(0, len(said), size)), {"type": "content_block_stop", "index": i}]
+    last = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    return [*events, {"type": "message_delta", "delta": last, "usage": {"output_tokens": message["usage"][
+        "output_tokens"]}}, {"type": "message_stop"}]
+
+
 def anthropic(text, finish="end_turn", usage=True, refusal=None):
     "A message."
     content = [{"type": "text", "text": text}] if text is not None else []
@@ -173,7 +190,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return self.connection.close()
             else:
-                data = f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode()
+                named = f"event: {event['type']}\n" if isinstance(event, dict) and "type" in event else ""
+                data = f"{named}data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode()
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
                 self.wfile.flush()
         self.wfile.write(b"0\r\n\r\n")

@@ -25,10 +25,12 @@ from cosee.server.documents import Caller
 from cosee.server.jobs import Job
 from cosee.utils.config import redact
 from conftest import ROOT
-from fake_servers import FOUND, FakeServer, in_pieces, openai, spelled
+from fake_servers import FOUND, FakeServer, anthropic, in_pieces, message_in_pieces, openai, spelled
 from test_providers import KEY, PAGES, ask, client_of
 from test_server import served
 
+ANSWER = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"],
+          "additionalProperties": False}
 SETTINGS = {"method": "direct"}
 TEXT = "Page: 1\nConfidence: 0.9\nAnswer: 1,250.00 EUR, Käse 中文"
 
@@ -167,11 +169,10 @@ def test_a_key_is_never_heard():
 
 
 def test_a_wrapper_that_asks_again_is_heard_from_the_beginning():
-    schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
     with FakeServer(script=[in_pieces(openai("no JSON")), in_pieces(openai('{"answer": "42"}'))]) as server:
         pieces = []
         with streamed_to(pieces.append):
-            RetryingClient(client_of(server)).chat(build_messages(PAGES, "?"), schema=schema)
+            RetryingClient(client_of(server)).chat(build_messages(PAGES, "?"), schema=ANSWER)
     assert "".join(pieces) == 'no JSON{"answer": "42"}' and pieces.count("") == 2
 
 
@@ -184,6 +185,56 @@ def test_what_a_listener_raises_ends_the_reply():
             ask(client_of(server))
         assert len(server.requests) == 1
 
+
+# --- Claude ---
+
+TOOL = {**anthropic(None), "stop_reason": "tool_use", "content": [
+    {"type": "tool_use", "id": "t", "name": "reply", "input": {"answer": "1,250.00 EUR, Käse 中文"}}]}
+
+
+@pytest.mark.parametrize("answer", [anthropic(TEXT), anthropic(TEXT, "length"), TOOL], ids=["words", "cut", "tool"])
+def test_a_streamed_reply_of_claude_is_the_plain_one(answer):
+    params = {"schema": ANSWER} if answer is TOOL else {}
+    with FakeServer("anthropic", [answer, message_in_pieces(answer)]) as server:
+        client = client_of(server)
+        first, (second, pieces) = ask(client, **params), heard_of(client, **params)
+    assert without_time(first) == without_time(second)
+    said = json.dumps(TOOL["content"][0]["input"]) if answer is TOOL else TEXT
+    assert pieces[0] == "" and "".join(pieces) == said and len(pieces) > 9
+    asked, told = (r["body"] for r in server.requests)
+    assert {**asked, "stream": True} == told and not asked.get("stream")
+
+
+@pytest.mark.parametrize("end", [["cut"], []], ids=["cut", "ended early"])
+def test_a_stream_of_claude_that_breaks_is_asked_for_again(end):
+    whole = message_in_pieces(anthropic(TEXT))
+    with FakeServer("anthropic", [[*whole[:6], *end], whole]) as server:
+        reply, pieces = heard_of(client_of(server))
+        assert reply.text == TEXT and len(server.requests) == 2 and pieces.count("") == 2
+
+
+def test_faults_of_claude_in_a_stream_and_a_gateway_that_does_not_stream():
+    whole = message_in_pieces(anthropic(TEXT))
+    busy = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    odd = {"type": "content_block_delta", "index": 7, "delta": {"type": "text_delta", "text": "x"}}
+    for script, error in (([[*whole[:4], busy]], ServerError), ([[*whole[:4], odd]], ResponseParseError),
+                          ([(401, {})], AuthenticationError), ([[]], ResponseParseError)):
+        with FakeServer("anthropic", script) as server, pytest.raises(error, match="anthropic.m"):
+            heard_of(client_of(server, max_retries=0))
+    with FakeServer("anthropic") as server:
+        client = client_of(server)
+        assert [heard_of(client)[1] for _ in range(2)] == [[], []] and len(server.requests) == 3
+
+
+def test_claude_ends_where_it_is_when_it_is_cancelled():
+    pieces = []
+    with FakeServer("anthropic") as server, streamed_to(pieces.append):
+        server.script = [[*message_in_pieces(anthropic(TEXT))[:8], lambda: server.closing.wait(30)]]
+        reply = client_of(server).respond(page_request(PAGES, "?").but(cancelled=lambda: len(pieces) > 3))
+    assert reply.finish_reason == "length" and TEXT.startswith(reply.text) and reply.text
+
+
+# --- who listens to an answer ---
 
 def listen_to(method, server):
     "What a listener hears of an answer: events in order, the pieces of a reply as one."

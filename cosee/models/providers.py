@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, Optional, Union
 from .backends import TextStream, to_be_cut
 from .client import FinishReason, Message, Params, Reply, Schema, TokenLogprob
-from .remote import (BrokenStream, Counts, Encoded, OutOfBounds, RemoteClient, Turn, count_of,
-                                 http_settings, strict_schema, unbroken, within, wrapped)
+from .remote import (BrokenStream, Counts, Encoded, OutOfBounds, RemoteClient, StreamRefused, Turn,
+                                 count_of, http_settings, strict_schema, unbroken, within, wrapped)
 from ..utils.text import one_line
 
 # %% auto #0
@@ -52,20 +52,17 @@ class OpenAIVLMClient(RemoteClient):
                 found = json.loads(b''.join(unbroken(response.iter_bytes())))
                 return sdk.types.chat.ChatCompletion.construct(**found) if isinstance(found, dict) else found
             stream.begin()
-            try: return self._join_chunks(unbroken(answer.parse()), stream)
+            try: return self._join_chunks(unbroken(map(_read_chunk, answer.parse())), stream)
             except sdk.APIError as e:
                 if type(e) is not sdk.APIError: raise
                 raise self._unusable('the server failed while it wrote', e) from None   # it says so in a chunk
 
-    def _join_chunks(self, chunks: Iterable[Any], stream: TextStream) -> SimpleNamespace:
+    def _join_chunks(self, chunks: Iterable[_Chunk], stream: TextStream) -> SimpleNamespace:
         "Chunks as the answer that they are pieces of, ended early where it is to be cut"
         pieces, usage, is_cut = list[_Piece](), None, False
-        for chunk in chunks:
-            try: new = [_read_piece(c) for c in (getattr(chunk, 'choices', None) or [])[:1]]
-            except (TypeError, AttributeError, KeyError) as e:
-                raise self._unusable(f'the answer cannot be read ({type(e).__name__}: {str(e)[:100]})', '') from None
+        for new, counted in chunks:
             pieces += new
-            usage = getattr(chunk, 'usage', None) or usage
+            usage = counted or usage
             for piece in new: stream.write(piece.said.text)
             if is_cut := to_be_cut(): break
         finish = 'length' if is_cut else next((p.finish for p in reversed(pieces) if p.finish), None)
@@ -172,6 +169,11 @@ def _read_piece(choice: Any) -> _Piece:
     return _Piece(_read_message(getattr(choice, 'delta', None)), logprobs if isinstance(logprobs, list) else [],
                   getattr(choice, 'finish_reason', None), getattr(choice, 'error', None))
 
+_Chunk = tuple[list[_Piece], Any]   # what it adds, and what the server counted
+
+def _read_chunk(chunk: Any) -> _Chunk:
+    return [_read_piece(c) for c in (getattr(chunk, 'choices', None) or [])[:1]], getattr(chunk, 'usage', None)
+
 def _make_answer(pieces: list[_Piece], finish: Optional[str], usage: Any) -> SimpleNamespace:
     "The answer that pieces are of, in the form of the SDK's"
     if not pieces: return SimpleNamespace(choices=[], usage=usage)
@@ -192,11 +194,30 @@ def _openai_counts(usage: Any) -> Counts:
 # %% ../../nbs/models/02_providers.ipynb #5418e2f4
 class AnthropicVLMClient(RemoteClient):
     "Claude."
-    kind, extra, host = 'anthropic', 'anthropic', 'api.anthropic.com'
+    kind, extra, host, streams = 'anthropic', 'anthropic', 'api.anthropic.com', True
     ignores = 'presence_penalty', 'repetition_penalty', 'seed'
 
     def _connect(self) -> Any: return self._sdk().Anthropic(**self._connection())
     def _ask(self, body: dict[str, Any]) -> Any: return self.sdk.messages.create(**body)
+
+    def _ask_streaming(self, body: dict[str, Any], stream: TextStream) -> Any:
+        status_error, found = self._sdk().APIStatusError, None
+        with self.sdk.messages.stream(**body) as events:
+            if 'event-stream' not in events.response.headers.get('content-type', ''): raise StreamRefused
+            stream.begin()
+            try:
+                for event in unbroken(events):
+                    if event.type == 'message_start': found = events.current_message_snapshot
+                    if event.type == 'text': stream.write(event.text)
+                    if event.type == 'input_json': stream.write(event.partial_json)   # of the tool
+                    if found is not None and to_be_cut(): return _cut_message(events.current_message_snapshot)
+            except status_error as e:
+                if e.status_code >= 400: raise
+                raise self._unusable('the server failed while it wrote', e.body) from None   # it says so in an event
+            if found is not None: found = events.current_message_snapshot
+        if found is not None and found.stop_reason is None:
+            raise BrokenStream from ConnectionError('the stream ended before the reply did')
+        return found
 
     def _request(self, turns: list[Turn], schema: Optional[Schema],
                  settings: Params) -> dict[str, Any]:
@@ -241,6 +262,10 @@ def _add_cache_mark(turns: list[Turn]) -> list[dict[str, Any]]:
 
 # %% ../../nbs/models/02_providers.ipynb #78cc265b
 _CUT = ('max_tokens', 'model_context_window_exceeded')
+
+def _cut_message(message: Any) -> Any:
+    "A message that was ended while it was written"
+    return message.model_copy(update=dict(stop_reason=_CUT[0]))
 
 def _anthropic_counts(usage: Any) -> Counts:
     "What the server counted"

@@ -26,7 +26,8 @@ __all__ = ['MAX_BODY', 'T', 'Turn', 'MOST_TOKENS', 'OutOfBounds', 'Elsewhere', '
            'within', 'http_settings', 'VLMClientError', 'AuthenticationError', 'QuotaError', 'TimeoutError',
            'ServerError', 'RequestError', 'OverloadedError', 'StreamOnlyError', 'ContextError', 'RateLimitError',
            'ResponseParseError', 'ImagesRefused', 'Encoded', 'encode_image', 'ImageEncoder', 'wrapped', 'unwrapped',
-           'strict_schema', 'RemoteClient', 'StreamRefused', 'BrokenStream', 'unbroken', 'Counts', 'count_of']
+           'strict_schema', 'RemoteClient', 'StreamRefused', 'BrokenStream', 'UnreadableStream', 'unbroken', 'Counts',
+           'count_of']
 
 # %% ../../nbs/models/01_remote.ipynb #a9dd5c10
 class OutOfBounds(BaseException):
@@ -201,7 +202,7 @@ _NO_IMAGES = re.compile(
 
 # %% ../../nbs/models/01_remote.ipynb #1e9137e9
 _UNREADABLE = {'APIResponseValidationError', 'JSONDecodeError', 'RecursionError', 'UnicodeDecodeError',
-               'UnknownApiResponseError', 'ValidationError'}
+               'UnknownApiResponseError', 'UnreadableStream', 'ValidationError'}
 _BROKEN = {'APIConnectionError', 'TransportError', 'HTTPError', 'ConnectionError'}
 
 _BEYOND: dict[type[OutOfBounds], type[VLMClientError]] = {Elsewhere: RequestError, BadBody: ResponseParseError,
@@ -645,12 +646,15 @@ _NAMES_STREAM = re.compile(r'\bstream', re.I)
 
 class StreamRefused(Exception): "A server does not stream."
 class BrokenStream(Exception): "A reply broke off while it was streamed; its cause says why."
+class UnreadableStream(Exception): "A piece of a reply has another form."
 
 def unbroken(
     pieces: Iterable[T] # as an SDK gives them
 ) -> Iterator[T]:
-    "The pieces of a stream; raises `BrokenStream` where the connection breaks."
+    "The pieces of a stream; raises `BrokenStream` where the connection breaks, and `UnreadableStream` for odd ones."
     try: yield from pieces
+    except _ODD as e:
+        raise UnreadableStream(f'the answer cannot be read ({type(e).__name__}: {str(e)[:100]})') from None
     except Exception as e:
         if {c.__name__ for c in type(e).__mro__} & {*_BROKEN, 'APITimeoutError', 'TimeoutException'}:
             raise BrokenStream from e
