@@ -641,6 +641,13 @@ class RemoteClient(VLMClient):
             return f'{type(error).__name__}: {str(redact(" ".join(str(error).split())))[:200]}'
         return ''
 
+# %% ../../nbs/models/01_remote.ipynb #c22b75f2
+_IDENTITY = ('kind', 'model', 'base_url', 'structured', 'max_side', 'max_image_bytes', 'omit', 'extra_body',
+             'page_labels', 'max_tokens', 'temperature', 'top_p', 'extra_sampling', 'length_field')
+
+# %% ../../nbs/models/01_remote.ipynb #f7692800
+_ODD = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+
 # %% ../../nbs/models/01_remote.ipynb #6bae23bc
 _NAMES_STREAM = re.compile(r'\bstream', re.I)
 
@@ -659,13 +666,6 @@ def unbroken(
         if {c.__name__ for c in type(e).__mro__} & {*_BROKEN, 'APITimeoutError', 'TimeoutException'}:
             raise BrokenStream from e
         raise
-
-# %% ../../nbs/models/01_remote.ipynb #c22b75f2
-_IDENTITY = ('kind', 'model', 'base_url', 'structured', 'max_side', 'max_image_bytes', 'omit', 'extra_body',
-             'page_labels', 'max_tokens', 'temperature', 'top_p', 'extra_sampling', 'length_field')
-
-# %% ../../nbs/models/01_remote.ipynb #f7692800
-_ODD = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 # %% ../../nbs/models/01_remote.ipynb #f97e48e6
 @dataclass(frozen=True)
