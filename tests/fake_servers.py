@@ -81,6 +81,16 @@ def google(text, finish="STOP", usage=True, refusal=None):
             **({"usageMetadata": counts} if usage else {})}
 
 
+def answer_in_pieces(answer, size=3):
+    "An answer of generateContent in those of a stream: of its text so many characters each."
+    candidate = answer["candidates"][0]
+    text = "".join(p["text"] for p in candidate["content"]["parts"])
+    pieces = [{"candidates": [{"content": {"role": "model", "parts": [{"text": text[i:i + size]}]}}]}
+              for i in range(0, len(text), size)]
+    pieces[-1]["candidates"][0]["finishReason"] = candidate["finishReason"]
+    return [*pieces[:-1], {**answer, **pieces[-1]}]
+
+
 def ollama(**models):
     "What Ollama tells of its models: name -> (bytes, what it can do, its context where it is loaded)."
     rows = [{"name": name, "size": size} for name, (size, _, _) in models.items()]

@@ -25,7 +25,8 @@ from cosee.server.documents import Caller
 from cosee.server.jobs import Job
 from cosee.utils.config import redact
 from conftest import ROOT
-from fake_servers import FOUND, FakeServer, anthropic, in_pieces, message_in_pieces, openai, spelled
+from fake_servers import (FOUND, FakeServer, answer_in_pieces, anthropic, google, in_pieces, message_in_pieces, openai,
+                          spelled)
 from test_providers import KEY, PAGES, ask, client_of
 from test_server import served
 
@@ -232,6 +233,42 @@ def test_claude_ends_where_it_is_when_it_is_cancelled():
         server.script = [[*message_in_pieces(anthropic(TEXT))[:8], lambda: server.closing.wait(30)]]
         reply = client_of(server).respond(page_request(PAGES, "?").but(cancelled=lambda: len(pieces) > 3))
     assert reply.finish_reason == "length" and TEXT.startswith(reply.text) and reply.text
+
+
+# --- Gemini ---
+
+@pytest.mark.parametrize("finish", ["STOP", "length"])
+def test_a_streamed_reply_of_gemini_is_the_plain_one(finish):
+    answer = google(TEXT, finish)
+    with FakeServer("google", [answer, answer_in_pieces(answer)]) as server:
+        client = client_of(server)
+        first, (second, pieces) = ask(client), heard_of(client)
+    assert without_time(first) == without_time(second)
+    assert pieces[0] == "" and "".join(pieces) == TEXT and len(pieces) > 9
+    asked, told = server.requests
+    assert asked["body"] == told["body"] and "streamGenerateContent" in told["path"] not in asked["path"]
+
+
+@pytest.mark.parametrize("end", [["cut"], []], ids=["cut", "ended early"])
+def test_a_stream_of_gemini_that_breaks_is_asked_for_again(end):
+    whole = answer_in_pieces(google(TEXT))
+    with FakeServer("google", [[*whole[:6], *end], whole]) as server:
+        reply, pieces = heard_of(client_of(server))
+        assert reply.text == TEXT and len(server.requests) == 2 and pieces.count("") == 2
+
+
+def test_faults_of_gemini_in_a_stream_and_a_gateway_that_does_not_stream():
+    whole = answer_in_pieces(google(TEXT))
+    blocked = {"promptFeedback": {"blockReason": "SAFETY"}}
+    for script, error in (([[*whole[:4], {"candidates": 7}]], ResponseParseError), ([(401, {})], AuthenticationError),
+                          ([[]], ResponseParseError), ([(503, {})], ServerError), (["cut"], ServerError)):
+        with FakeServer("google", script) as server, pytest.raises(error, match="google.m"):
+            heard_of(client_of(server, max_retries=0))
+    with FakeServer("google", [[blocked]]) as server:
+        assert heard_of(client_of(server))[0].finish_reason == "refusal"
+    with FakeServer("google") as server:
+        client = client_of(server)
+        assert [heard_of(client)[0].text for _ in range(2)] == ["42", "42"]
 
 
 # --- who listens to an answer ---

@@ -8,13 +8,13 @@ import base64, json, math
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Optional, Union
 from .backends import TextStream, to_be_cut
 from .client import FinishReason, Message, Params, Reply, Schema, TokenLogprob
 from .remote import (BrokenStream, Counts, Encoded, OutOfBounds, RemoteClient, StreamRefused, Turn,
-                                 count_of, http_settings, strict_schema, unbroken, within, wrapped)
+                                 UnreadableStream, count_of, http_settings, strict_schema, unbroken, within, wrapped)
 from ..utils.text import one_line
 
 # %% auto #0
@@ -276,6 +276,7 @@ def _anthropic_counts(usage: Any) -> Counts:
     return Counts(prompt=fresh + cached + kept, cached=cached, written=written)
 
 # %% ../../nbs/models/02_providers.ipynb #01f67ddc
+_ODD_ANSWER = (TypeError, KeyError, AttributeError)   # of the SDK, where an answer has another shape
 _NAMED = dict(max_new_tokens='max_output_tokens', stop='stop_sequences')   # what Google calls settings
 _FINISH: dict[str, FinishReason] = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_UNSPECIFIED': 'stop',
                                     'MAX_TOKENS': 'length'}
@@ -283,6 +284,8 @@ _FINISH: dict[str, FinishReason] = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_U
 class GoogleVLMClient(RemoteClient):
     "Gemini."
     kind, extra, host, ignores = 'google', 'google.genai', 'googleapis.com', ('repetition_penalty',)
+    streams = True
+
 
     def _connect(self) -> Any:
         b, genai = self.backend, self._sdk()
@@ -293,8 +296,20 @@ class GoogleVLMClient(RemoteClient):
 
     def _ask(self, body: dict[str, Any]) -> Any:
         try: return self.sdk.models.generate_content(**body)
-        except (TypeError, KeyError, AttributeError) as e:   # of the SDK, where an answer has another shape
+        except _ODD_ANSWER as e:
             raise self._unusable(f'the answer cannot be read ({type(e).__name__}: {str(e)[:100]})', '') from None
+
+    def _ask_streaming(self, body: dict[str, Any], stream: TextStream) -> Any:
+        answers, pieces = list[Any](), iter(self.sdk.models.generate_content_stream(**body))
+        try: first = [*islice(pieces, 1)]   # the SDK itself asks again, up to here
+        except _ODD_ANSWER as e: raise UnreadableStream(f'the answer cannot be read ({type(e).__name__})') from None
+        stream.begin()
+        for answer in chain(first, unbroken(pieces)):
+            answers.append(answer)
+            for part in _google_parts(answer):
+                if part.text and not part.thought: stream.write(part.text)
+            if to_be_cut(): return _join_answers(answers, 'MAX_TOKENS')
+        return _join_answers(answers)
 
     def _request(self, turns: list[Turn], schema: Optional[Schema], settings: Params) -> dict[str, Any]:
         "The arguments of `generate_content`"
@@ -316,8 +331,7 @@ class GoogleVLMClient(RemoteClient):
         if not candidates and not (blocked and blocked.block_reason):
             raise self._unusable('the answer holds no candidate', answer)
         reason = str(getattr(candidates[0].finish_reason, 'value', '')) if candidates else 'BLOCKED'
-        parts = (candidates[0].content.parts or []) if candidates and candidates[0].content else []
-        text = ''.join(p.text for p in parts if p.text and not p.thought)
+        text = ''.join(p.text for p in _google_parts(answer) if p.text and not p.thought)
         return self._reply(text, _FINISH.get(reason, 'refusal'), messages, turns, None,
                            _google_counts(answer.usage_metadata))
 
@@ -327,6 +341,23 @@ def _google_part(part: Union[str, Encoded]) -> Any:
     from google.genai import types
     if isinstance(part, str): return types.Part.from_text(text=part)
     return types.Part.from_bytes(data=base64.b64decode(part.data), mime_type=part.media_type)
+
+# %% ../../nbs/models/02_providers.ipynb #d1b93f1b
+def _google_parts(answer: Any) -> list[Any]:
+    "The parts of an answer"
+    candidates = answer.candidates or []
+    return (candidates[0].content.parts or []) if candidates and candidates[0].content else []
+
+def _join_answers(answers: list[Any], finish: str = '') -> SimpleNamespace:
+    "Answers as the one that they are pieces of; one that does not say how it `finish`ed broke off"
+    reasons = [a.candidates[0].finish_reason for a in answers if a.candidates]
+    reason = finish or next((r for r in reversed(reasons) if r), None)
+    blocked = next((a.prompt_feedback for a in answers if a.prompt_feedback), None)
+    if reasons and not reason: raise BrokenStream from ConnectionError('the stream ended before the reply did')
+    content = SimpleNamespace(parts=[part for a in answers for part in _google_parts(a)])
+    candidate = SimpleNamespace(finish_reason=SimpleNamespace(value=getattr(reason, 'value', reason)), content=content)
+    usage = next((a.usage_metadata for a in reversed(answers) if a.usage_metadata), None)
+    return SimpleNamespace(candidates=[candidate] if reasons else [], prompt_feedback=blocked, usage_metadata=usage)
 
 # %% ../../nbs/models/02_providers.ipynb #5473750f
 def _count_modality(details: Any, kind: str) -> Optional[int]:
