@@ -20,9 +20,12 @@ from cosee.models.client import build_messages, page_request
 from cosee.models.remote import AuthenticationError, ResponseParseError, ServerError, TimeoutError
 from cosee.models.wrappers import RetryingClient
 from cosee.qa import answer_question, choose_policy
-from cosee.server.answering import Settings
-from cosee.server.documents import Caller
+from cosee.server.answering import Clients, Settings
+from cosee.server.documents import AllowedPaths, Caller
+from cosee.server.episodes import EpisodeService
 from cosee.server.jobs import Job
+from cosee.server.security import Tokens
+from cosee.server.serve import running
 from cosee.utils.config import redact
 from conftest import ROOT
 from fake_servers import (FOUND, FakeServer, answer_in_pieces, anthropic, google, in_pieces, message_in_pieces, openai,
@@ -489,3 +492,32 @@ def test_a_local_model_ends_where_it_is_when_it_is_cancelled(local):
     with streamed_to(pieces.append):
         reply = local.respond(request.but(cancelled=lambda: len(pieces) > 2))
     assert reply.finish_reason == "length" and reply.usage.completion_tokens < 60
+
+
+@pytest.mark.slow
+def test_the_app_shows_a_reply_as_it_is_written_and_as_text(browser, tmp_path):
+    from cosee.app.server import create_page_app
+    said = "The total is <img src=x onerror=alert(1)> 1,250.00 EUR"
+    seen, script = threading.Event(), in_pieces(openai(said))
+    script[-3:-3] = [lambda: seen.wait(30)]
+    def shown(code):
+        return browser.js(f"document.getElementById('draft').{code}")
+    def click(code):
+        browser.js(f"document.querySelector({code!r}).click()")
+    with (FakeServer(script=[script]) as model,
+          EpisodeService(tmp_path / "kept", Clients({"m": lambda: client_of(model)}),
+                         AllowedPaths([samples_dir() / "invoice.pdf"])) as service,
+          running(create_page_app(service, Tokens({"me": "a+token+of+letters"}))) as url):
+        browser.open(f"{url}?token=a%2Btoken%2Bof%2Bletters")
+        browser.wait("!!document.querySelector('#files button')")
+        click("#files button")
+        browser.wait("!document.getElementById('desk').hidden")
+        browser.js("document.getElementById('question').value = 'How much?'")
+        browser.js("document.getElementById('ask').requestSubmit()")
+        browser.wait("document.getElementById('draft').textContent.includes('onerror')", 30)
+        assert said.startswith(shown("textContent")) and shown("childElementCount") == 0
+        assert shown("checkVisibility()") is True
+        seen.set()
+        browser.wait("document.getElementById('running').hidden", 30)
+        assert shown("textContent") == "" and shown("hidden") is True
+    assert not browser.seen("Page.javascriptDialogOpening", "Runtime.exceptionThrown")
