@@ -27,6 +27,7 @@ from cosee.server.jobs import Job
 from cosee.server.security import Tokens
 from cosee.server.serve import running
 from cosee.utils.config import redact
+from cosee.view.widget import LiveEpisode
 from conftest import ROOT
 from fake_servers import (FOUND, FakeServer, answer_in_pieces, anthropic, google, in_pieces, message_in_pieces, openai,
                           spelled)
@@ -521,3 +522,15 @@ def test_the_app_shows_a_reply_as_it_is_written_and_as_text(browser, tmp_path):
         browser.wait("document.getElementById('running').hidden", 30)
         assert shown("textContent") == "" and shown("hidden") is True
     assert not browser.seen("Page.javascriptDialogOpening", "Runtime.exceptionThrown")
+
+
+def test_the_view_of_a_running_episode_says_what_is_written_until_the_turn():
+    live = LiveEpisode("How much?")
+    live("start", {"agent": "scanner", "step": 1, "shown": [1]})
+    seen = []
+    for piece in ("", '{"content": "A <b>ta', 'ble", "answer"', "", '{"content": "It is 17.", '):
+        live("text", {"agent": "scanner", "step": 1, "text": piece})
+        seen.append(live.episode()["status"].partition(" · ")[2])
+    assert seen == ["", "", "writing: A <b>table", "", "writing: It is 17."]
+    live("turn", {"agent": "scanner", "step": 1, "applied": None, "error": "no action", "calls": []})
+    assert "writing" not in live.episode()["status"]
