@@ -369,10 +369,11 @@ class TextStream:
         listener: OnText # who reads along
     ):
         self.listener, self.text, self.told, self.is_open = listener, '', '', True
+        self.start = 0   # of what is looked at again; everything before it is told as it is
 
     def begin(self):
         "Say that a reply begins, or begins again."
-        self.text = self.told = ''
+        self.text, self.told, self.start = '', '', 0
         if self.is_open: self.listener('')
 
     def write(self,
@@ -385,21 +386,25 @@ class TextStream:
         text: str # the reply so far
     ):
         "Tell what is new in a text, which begins again where it does not follow from the one before."
+        if len(self.text) == MAX_STREAMED and text.startswith(self.text): return
+        if not text.startswith(self.text[:self.start]): self.begin()
         self.text = text[:MAX_STREAMED]
-        self._tell(redact_unfinished(self.text))
+        self._tell(redact_unfinished(self.text[self.start:]))
+        if len(self.told) > 1500 and self.text.startswith(self.told, self.start):   # no key in it
+            self.start, self.told = self.start + len(self.told) - 1000, self.told[-1000:]
 
     def end(self):
         "Tell what is left; nothing is told after this."
-        self._tell(redact(self.text))
+        self._tell(redact(self.text[self.start:]))
         self.is_open = False
 
     def _tell(self, now: str):
-        "Tell what is new in a text"
+        "Tell what is new in a text behind `start`"
         if not self.is_open or self.told.startswith(now): return
-        if not now.startswith(self.told):   # such as words that turn out to be a key
+        if now.startswith(self.told): self.listener(now[len(self.told):])
+        else:   # such as words that turn out to be a key
             self.listener('')
-            self.told = ''
-        self.listener(now[len(self.told):])
+            self.listener(self.text[:self.start] + now)
         self.told = now
 
 _listener: ContextVar[Optional[OnText]] = ContextVar('cosee_listener')

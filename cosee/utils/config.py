@@ -72,12 +72,14 @@ def holds_secret(text: str) -> bool:
 _KEY_BEGUN = re.compile(r'\b(?:(?:sk|pk|rk|xai|nvapi)-|AIza|(?:hf|gsk|ghp)_)[A-Za-z0-9_\-]*\Z'
                         r'|(?i:\b(?:bearer|basic)\s+)[A-Za-z0-9._\-+/=]*\Z|://[^/\s\'"]*\Z')
 
+_LONGEST_KEY = 1000   # characters
+
 def redact_unfinished(
     text: str # the beginning of one that is still written
 ) -> str:
     "`text` without keys, and without an end in which one may have begun."
     begun = max((n for s in _secrets for n in range(4, len(s)) if text.endswith(s[:n])), default=0)
-    found = _KEY_BEGUN.search(text)
+    found = _KEY_BEGUN.search(text, max(0, len(text) - _LONGEST_KEY))
     return redact(text[:min(len(text) - begun, found.start() if found else len(text))])
 
 # %% ../../nbs/utils/04_config.ipynb #3b915917
