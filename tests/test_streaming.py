@@ -339,20 +339,23 @@ def follow(url, episode, seen=None):
 
 def test_http_tells_a_reply_while_it_is_written_and_keeps_nothing_of_it(tmp_path):
     "The model goes on when two followers, the second of whom came late, have read what it wrote."
-    early, late = threading.Event(), threading.Event()
+    begun, both = threading.Event(), threading.Barrier(3)   # two followers and the model
     events = in_pieces(openai(TEXT))
-    events[8:8] = [lambda: late.wait(20)]
-    events[6:6] = [lambda: early.wait(20)]
+    events[8:8] = [lambda: both.wait(20)]
+    events[6:6] = [lambda: begun.wait(20)]
     with FakeServer(script=[events]) as model, served(tmp_path / "kept", client_of(model), roots=[samples_dir()]) as (
             _, url), ThreadPoolExecutor(2) as pool:
         document = httpx.post(f"{url}api/documents", json={"path": "invoice.pdf"}).json()["id"]
         asked = httpx.post(f"{url}api/documents/{document}/questions",
                            json={"question": "How much?", "settings": SETTINGS}).json()["id"]
-        def come(flag, least):
-            return lambda event: event["kind"] == "text" and event["at"] + len(event["text"]) >= least and flag.set()
-        first = pool.submit(follow, url, asked, come(early, 6))
-        assert early.wait(20)
-        second = pool.submit(follow, url, asked, come(late, 9))
+        def read(event):
+            if event["kind"] == "text":
+                begun.set()
+                if event["at"] + len(event["text"]) == 21:   # as far as the model has come
+                    both.wait(20)
+        first = pool.submit(follow, url, asked, read)
+        assert begun.wait(20)
+        second = pool.submit(follow, url, asked, read)
         followed, joined_late = first.result(60), second.result(60)
         again = follow(url, asked)
     for heard in (followed, joined_late):
