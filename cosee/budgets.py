@@ -14,7 +14,7 @@ from .board import Board, Evidence
 from .controller import OnEvent, Snap, call_record
 from .episode import MODEL_FAILED, PAGES_FAILED, Episode, EpisodeFields, Event, Guess, pages_shown
 from .focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
-from .models.backends import record
+from .models.backends import record, text_events
 from .models.client import (NoReply, Outcome, Rendered, Reply, Request, TaskType, as_client, merged,
                                  most_tokens, page_request, usable)
 from .models.usage import BudgetExceeded, Ledger, Usage
@@ -210,7 +210,7 @@ class Task:
             gen = {**gen, 'max_new_tokens': new}
         while len(replies) < n and (k := int(min(n - len(replies), self.affordable(prompt, new)))):
             seeds = [(self.seed + len(replies) + i + 1000 * (step - 1)) % 2 ** 31 for i in range(k)]
-            with record() as calls:
+            with record() as calls, text_events(self.on_event, step, agent):
                 try: replies += self._call(prompt, seeds, schema, gen)
                 finally: self._book(calls, agent, step)
         if not replies: self.ledger.require(self.price(prompt, new))

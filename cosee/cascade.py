@@ -254,12 +254,12 @@ def _finish(episode: Episode, cascade: dict[str, Any], ledger: Ledger, **trace: 
     return episode
 
 class _DelayedListener:
-    "A listener that keeps what it hears behind the start until it is released"
+    "A listener that keeps what it hears behind the start and the text of a reply until it is released"
     def __init__(self, on_event: Optional[OnEvent]):
         self.on_event, self.kept = on_event or (lambda kind, event: None), list[tuple[str, Any]]()
 
     def __call__(self, kind: str, event: Any):
-        if kind == 'start': self.on_event(kind, event)
+        if kind in ('start', 'text'): self.on_event(kind, event)
         else: self.kept.append((kind, event))
 
     def release(self):
@@ -285,7 +285,7 @@ class Cascade(Team):
         reader, heard = _FirstReader(task.client, self.accept, checker), _DelayedListener(task.on_event)
         alone = CoSeeController([reader], 1, {**task.gen, 'seed': task.seed}, page_selection=task.focus,
                                 snap=task.snap, guess=False)
-        first = alone.run(task.images, task.question, ledger=task.ledger, on_event=heard)
+        first = alone.run(task.images, task.question, ledger=task.ledger, on_event=task.on_event and heard)
         failed = first['stopped'].startswith((MODEL_FAILED, PAGES_FAILED))
         reason = _find_doubt(first, self.accept, checker, self.min_confidence, reader.stated) if self.accept else ''
         if not reader.stated: first['confidence'] = None   # nobody said how sure it is

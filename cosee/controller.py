@@ -18,9 +18,9 @@ from .episode import (MODEL_FAILED, NOTHING_LEFT, PAGES_FAILED, CallRecord, Deci
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import (GEN_DEFAULTS, Reply, Request, VLMClient, as_client, ask, merged, most_tokens,
                                  page_request, request_texts, usable)
-from .models.backends import record
+from .models.backends import record, text_events
 from .models.usage import BudgetExceeded, Ledger, Usage
-from .turn_costs import Gen, TurnBudget
+from .turns import Gen, TurnBudget
 from .pages import Page, PageError, page_names, page_sizes
 from .utils.json_scan import read_confidence
 from .utils.text import abstains, answer_key, check_question, one_line
@@ -530,14 +530,14 @@ class _Run:
         if board is None: return None
         guess = Guess(agent=guesser.name, shown=self.view.told()[0], board=bool(len(board)), calls=[], answer='',
                       page=None, confidence=None, error='')
-        with record() as calls:
+        step = max((e['step'] for e in self.events), default=1)
+        with record() as calls, text_events(self._on_event, step, guesser.name):
             try: reply = usable(ask(guesser.qwen_client, self._make_guess_request(guesser, images, board)))
             except Exception as e: guess['error'] = _describe_error(e)
             else:
                 said, is_answer = reading_of(reply), bool(reply.value or read_plain_answer(reply.text))
                 guess.update(answer=said['answer'] if is_answer else '', page=said['page'],
                              confidence=said['confidence'])
-        step = max((e['step'] for e in self.events), default=1)
         for call in calls: ledger.add(call['reply'].usage, agent=guesser.name, step=step)
         guess['calls'] = list(map(call_record, calls))
         if answer_key(guess['answer']) in _list_rejected(self.proposals, self.board): guess['answer'] = ''
@@ -580,7 +580,9 @@ class _Run:
             self.left_out += [name for name in names if name not in {a.name for a in agents}]
             shown, why = self.view.told()
             for a in agents: self.tell('start', dict(step=step, agent=a.name, shown=shown, why=why))
-            turns = _take_turns(agents, images, self.question, self.board, gens, step)
+            alone = agents[0].name if len(agents) == 1 else ''
+            with text_events(self._on_event if alone else None, step, alone):
+                turns = _take_turns(agents, images, self.question, self.board, gens, step)
             for plan, turn in zip(planned, turns, strict=True):
                 turn.event['shown'], turn.event['why'] = getattr(plan.agent, 'reads', shown), why
                 if plan.shortened: turn.event['shortened'] = True

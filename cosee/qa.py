@@ -138,7 +138,8 @@ def answer_question(
     meta: Optional[Mapping[str, Any]] = None  # of a sample, see there
 ) -> Episode: # with `printed`, see `find_print`, and `files`, where it was asked of those alone that it names
     "Answer a question, of the files that it names if it names any, and of all if these do not answer it."
-    tell: OnEvent = without_end(on_event) or (lambda kind, event: None)
+    listener = without_end(on_event)
+    tell: OnEvent = listener or (lambda kind, event: None)
     labels = find_labels(question, pages)
     asked = resolve_labels(question, labels)
     if labels: tell('labels', dict(labels=labels))
@@ -147,7 +148,7 @@ def answer_question(
     named = [] if selection == 'all' or len(held) < 2 or earlier else find_files(
         asked, held, pages, getattr(client, 'words', None))
     def answer(selection: Optional[FocusSpec]) -> Episode:
-        out = _choose_pages(policy, selection).answer(pages, asked, client, ledger, seed, gen, meta, tell,
+        out = _choose_pages(policy, selection).answer(pages, asked, client, ledger, seed, gen, meta, listener,
                                                       earlier=earlier, snap=snap, source=source)
         checker = EvidenceChecker(pages, getattr(client, 'words', None), question=asked)
         try: out['printed'] = find_print(out, checker)

@@ -11,10 +11,11 @@ __all__ = ['Picture', 'Schema', 'Params', 'TaskType', 'Block', 'THUMBNAIL_PIXELS
 # %% ../../nbs/00_model.ipynb #2c1a31f5
 import math, time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
-from .backends import CallRecord, cut_when, note_call, unrecorded
+from .backends import CallRecord, cut_when, note_call, streamed_to, unrecorded
 from .usage import Usage, image_tokens
 from ..pages import ShownPages, as_picture
 
@@ -339,7 +340,8 @@ class VLMClient:
         "Answer several requests; time that the client does not tell apart is shared out evenly."
         requests, start = list(requests), time.perf_counter()
         def over() -> bool: return any(r.cancelled() for r in requests if r.cancelled is not None)
-        with unrecorded(), cut_when(over): outcomes = self._respond_many(requests)
+        alone = nullcontext() if len(requests) == 1 else streamed_to(None)   # texts of several could not be told apart
+        with unrecorded(), cut_when(over), alone: outcomes = self._respond_many(requests)
         seconds = (time.perf_counter() - start) / max(1, len(requests))
         replies = [self._finish(r, o, seconds) if isinstance(o, Reply) else o
                    for r, o in zip(requests, outcomes, strict=True)]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
+from .backends import text_stream
 from .batching import answered
 from .checkpoint import LOCAL, load_model
 from .client import (GEN_DEFAULTS, Message, Outcome, Rendered, Reply, Request, Schema, VLMClient,
@@ -376,17 +377,26 @@ class TransformersClient(VLMClient):
                             self.tokenizer.decode, cached=suffix + (prefix.length if i else known), draft=c.draft)
                 for i, c in enumerate(calls)]
 
+    def _read_draft(self, c: Call, row: DecodingRow) -> str:
+        "The reply so far, without thoughts, and without a character of which bytes are missing"
+        text, _ = cut(self._text(row.out[row.thought:]), c.s.stops)
+        return self._split_thought(self._text(row.out[:row.thought]), text, c.state is None)[1].rstrip('\ufffd')
+
     def _write(self, calls: list[Call], key: str) -> list[Reply]:
         "Replies to `calls`, which all begin with the prefix `key`"
         from cosee.models.prefix_cache import Prefix, best_suffix
-        with self._lock:
+        with self._lock, text_stream() as stream:
             prefix, known = self._prefix(calls[0].prompt)
             own = [c.prompt.ids[prefix.length:] for c in calls]
             n, suffix = best_suffix(prefix, own) if isinstance(prefix, Prefix) else (0, None)
             rows = self._rows(calls, prefix, known, n)
             def keep(cache: Any, live: list[DecodingRow]):
                 if isinstance(prefix, Prefix): _keep_suffixes(prefix, cache, live)
-            self.passes += write(self.model, prefix.start(suffix), rows, keep if self.reuse else None, self.lookup)
+            if stream: stream.begin()
+            def tell():
+                if stream and len(rows) == 1: stream.update(self._read_draft(calls[0], rows[0]))
+            self.passes += write(self.model, prefix.start(suffix), rows, keep if self.reuse else None, self.lookup,
+                                 tell)
             if key: self.prefixes.put(key, prefix)
         return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish, r.thought, c.state is None)
                 for c, r in zip(calls, rows, strict=True)]

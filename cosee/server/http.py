@@ -259,9 +259,10 @@ async def _replay_events(info: EpisodeInfo) -> AsyncIterator[EpisodeEvent]:
 async def _send_events(events: AsyncIterator[EpisodeEvent], after: int) -> AsyncIterator[ServerSentEvent]:
     "Send the events behind a number."
     async for event in events:
-        n = event.get('n', 0)
-        if n > after: yield ServerSentEvent(json.dumps(event, ensure_ascii=False), event=event.get('kind'),
-                                           id=str(n), sep='\n')
+        n = event.get('n')   # a text has none
+        if n is None or n > after:
+            yield ServerSentEvent(json.dumps(event, ensure_ascii=False), event=event.get('kind'),
+                                  id=None if n is None else str(n), sep='\n')
 
 @episodes.get('/{id}/events', summary='Follow an episode', response_class=EventSourceResponse,
               responses={200: {'content': {'text/event-stream': {}},

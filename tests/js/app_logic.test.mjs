@@ -112,6 +112,25 @@ test('what is known of an episode follows from its events', () => {
   assert.equal(logic.QUIET.doing, ''); // nothing was changed in place
 });
 
+test('what is written is shown until it is a note or an answer', () => {
+  const events = [
+    { kind: 'begun' },
+    { kind: 'start', agent: 'scanner', step: 1 },
+    { kind: 'text', agent: 'scanner', at: 0, text: '{"act', preview: '' },
+    { kind: 'text', agent: 'scanner', at: 5, text: '...', preview: '<b>1,250.00 EUR' },
+    { kind: 'turn', agent: 'scanner', cell: null },
+    { kind: 'text', agent: 'x', at: 0, text: 'It', preview: 'It' },
+    { kind: 'ended', state: 'done' },
+  ];
+  const drafts = [];
+  events.reduce((now, told) => {
+    const next = logic.take(now, told);
+    drafts.push(next.draft);
+    return next;
+  }, logic.QUIET);
+  assert.deepEqual(drafts, ['', '', 'writing ...', '<b>1,250.00 EUR', '', 'It', '']);
+});
+
 test('agents have the colours that they have everywhere', () => {
   const others = [];
   const names = ['detail_reader', 'you', 'scanner', 'planner', 'you'];

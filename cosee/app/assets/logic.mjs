@@ -41,10 +41,11 @@ export function sideFor([width, height], shown, density = 1) {
 }
 
 // -- Events
-// What is known of a running episode. `looking` is who looks at which pages now.
+// What is known of a running episode. `looking` is who looks at which pages now, `draft` what is written meanwhile.
 export const QUIET = {
   state: 'waiting',
   doing: '',
+  draft: '',
   looking: null,
   goto: null,
   read: null,
@@ -66,13 +67,14 @@ const TAKEN = {
   start: (now, told) => {
     const pages = told.shown ?? [];
     const doing = `${told.agent} is looking${pages.length && pages.length < 5 ? ` at ${pagesInWords(pages)}` : ''}`;
-    return { ...now, doing, read: null, looking: { agent: told.agent, pages } };
+    return { ...now, doing, draft: '', read: null, looking: { agent: told.agent, pages } };
   },
+  text: (now, told) => ({ ...now, draft: told.preview || 'writing ...' }),
   turn: (now, told) => {
     const cell = cellOf(told);
     const notes = now.notes + (cell ? 1 : 0);
     const tokens = now.tokens + (told.usage?.total_tokens ?? 0);
-    return { ...now, looking: null, notes, tokens, goto: cell ? cell.view.page : now.goto };
+    return { ...now, draft: '', looking: null, notes, tokens, goto: cell ? cell.view.page : now.goto };
   },
   step: now => now,
   answer: (now, told) => ({ ...now, goto: told.episode?.page ?? now.goto }),
@@ -80,6 +82,7 @@ const TAKEN = {
     ...now,
     state: told.state,
     doing: '',
+    draft: '',
     looking: null,
     read: null,
     error: told.error ?? '',
