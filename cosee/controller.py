@@ -17,7 +17,7 @@ from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import (GEN_DEFAULTS, Reply, Request, VLMClient, as_client, ask, merged, most_tokens,
                                  page_request, request_texts, usable)
 from .models.backends import record
-from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord, usage_text
+from .models.usage import BudgetExceeded, Fault, Ledger, Usage, UsageRecord, declared_fault, usage_text
 from .pages import Page, PageError, page_names, page_sizes
 from .utils.json_scan import read_confidence
 from .utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, html_text, one_line
@@ -55,6 +55,7 @@ class Event(TypedDict):
     calls: list[CallRecord]
     action: Any                # as the agent returned it
     error: str                 # why nothing was written; '' if something was
+    fault: NotRequired[Fault]  # what kept it from its answer, where the error that was raised says so
     shown: NotRequired[list[int]]    # pages that the agent was shown; older traces do not say, nor the next
     why: NotRequired[dict[str, str]] # page -> why it was shown, where there was a choice
     valid: NotRequired[bool]   # was it written on the Board? there once the turn is applied, as are the next two
@@ -423,6 +424,7 @@ def _turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, An
     error = _describe_error(failure) if failure else ''
     event = Event(step=step, agent=agent.name, board_cells=len(board), calls=list(map(call_record, calls)),
                   action=action, error=error)
+    if fault := declared_fault(failure): event['fault'] = fault
     return _Turn(event, [c['reply'].usage for c in calls], getattr(failure, 'final', False))
 
 def _describe_error(e: BaseException) -> str: return f'{type(e).__name__}: {one_line(str(e), 300)}'

@@ -16,7 +16,7 @@ from .models.backends import usual_config
 from .models.clients import reading_client
 from .models.discovery import choose_model
 from .models.registry import make_client
-from .models.remote import AuthenticationError, ContextError, QuotaError, VLMClientError
+from .models.remote import AccountError, AuthenticationError, ContextError, QuotaError, VLMClientError
 from .models.usage import BudgetExceeded, Ledger
 from .pages import PageError, Pages, files_of, load_pages
 from .policies import METHODS, Policy, SettingError, make_method, without_end
@@ -169,15 +169,17 @@ def answer_question(
     return episode
 
 # %% ../nbs/core/06_qa.ipynb #b0d95008
-_ERRORS = {e.__name__: e for e in (AuthenticationError, QuotaError, ContextError)}
+_ERRORS: dict[str, type[VLMClientError]] = dict(account=AccountError, context=ContextError, model=VLMClientError)
+_OF_ACCOUNT = {e.__name__: e for e in (AuthenticationError, QuotaError)}   # which of them, as the turn's error says
 
 def check_model(
     episode: Episode # of `answer_question`
 ) -> Episode:        # the same
     "Raise `VLMClientError`, or what of it says more, where no model could be asked."
-    if episode.get('fault') not in ('account', 'context', 'model'): return episode
+    if (fault := episode.get('fault', '')) not in _ERRORS: return episode
     said = describe_failure(episode) or episode['stopped'].removeprefix(MODEL_FAILED)
-    raise _ERRORS.get(said.removeprefix(f'{NOBODY}: ').partition(':')[0], VLMClientError)(said)
+    name = said.removeprefix(f'{NOBODY}: ').partition(':')[0]
+    raise _OF_ACCOUNT.get(name, _ERRORS[fault])(said)
 
 def ask(
     document: PagesLike,       # a PDF, image or folder, several of them, or pages that are open
@@ -191,8 +193,8 @@ def ask(
     on_event: Optional[OnEvent] = None   # listens turn by turn
 ) -> Episode:
     """Ask a document; raises `PageError`, `ConfigError` or ValueError for what cannot be used, and `VLMClientError`
-    where the model cannot be reached: `AuthenticationError` or `QuotaError` for the account, `ContextError` where
-    pages do not fit."""
+    where the model cannot be reached: an `AccountError` (`AuthenticationError`, `QuotaError`) for the account,
+    `ContextError` where pages do not fit."""
     pages, model = open_document(document), open_client(client)
     policy = choose_policy(method, max_steps=max_steps)
     episode = answer_question(pages, question, model, policy, Ledger(max_tokens), seed, page_selection, on_event)

@@ -11,21 +11,24 @@ import mcp
 import pytest
 from asking import ask_and_wait
 from fake_servers import FakeServer
+from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 import cosee
 from cosee.app.server import create_page_app
 from cosee.models.backends import Backend
 from cosee.models.providers import OpenAIVLMClient
-from cosee.models.remote import AuthenticationError, ContextError, QuotaError, VLMClientError
-from cosee.models.registry import make_client
+from cosee.models.remote import AccountError, AuthenticationError, ContextError, QuotaError, VLMClientError
+from cosee.models.registry import CLIENTS, ClientEntry, make_client
 from cosee.models.testing import ScriptedClient
+from cosee.budgets import fault_of
 from cosee.chat import Chat
 from cosee.controller import Episode
 from cosee.pagewise import PageByPage
 from cosee.policies import Single, Team, Vote, make_method
-from cosee.pages import load_pages
+from cosee.pages import PageError, load_pages
 from cosee.runs.config import make_config
+from cosee.runs.log import record_fault
 from cosee.runs.record import answer_one
 from cosee.server.answering import Clients
 from cosee.server.documents import AllowedPaths, Limits, caller_of
@@ -298,7 +301,8 @@ FAULTS = [(401, "this key is not known", AuthenticationError, "account"),
 
 @pytest.mark.parametrize("method, status, text, error, fault", [
     *(("direct", *row) for row in FAULTS), *(("team", *row) for row in FAULTS),
-    ("direct", 500, "it broke", VLMClientError, "model")])   # a team asks again, turn by turn
+    ("direct", 500, "it broke", VLMClientError, "model"),   # a team asks again, turn by turn
+    ("team", 400, "This model only supports streaming", VLMClientError, "model")])
 def test_faults_are_told_apart_at_every_door(run, tmp_path, folder, method, status, text, error, fault):
     with FakeServer("openai", script=[(status, {}, text)] * 99) as server:
         with pytest.raises(error): cosee.ask(folder, QUESTIONS[0], served_model(server.base_url), method)
@@ -315,3 +319,50 @@ def test_a_budget_that_covers_no_call_is_told_as_that(run, tmp_path, folder):
                            "--base-url", server.base_url, "--json")
         assert not server.requests
     assert python["fault"] == json.loads(out)[0]["fault"] == "budget" and not python["answer"] and code == 3
+
+
+def test_pages_that_cannot_be_drawn_are_told_as_that(run, tmp_path):
+    Image.effect_noise((300, 400), 90).convert("RGB").save(tmp_path / "cut.png")
+    (tmp_path / "cut.png").write_bytes((tmp_path / "cut.png").read_bytes()[:90_000])
+    with FakeServer("openai", answer=see) as server:
+        with pytest.raises(PageError, match="cut.png"):
+            cosee.ask(tmp_path / "cut.png", "What is the total?", served_model(server.base_url))
+        code, out, _ = run("ask", tmp_path / "cut.png", "-q", "What is the total?", "--client", "openai", "--model",
+                           "m", "--base-url", server.base_url, "--json")
+        said = by_server(tmp_path, tmp_path / "cut.png", "What is the total?", "auto",
+                         lambda: served_model(server.base_url))
+        assert not server.requests
+    assert code == 1 and json.loads(out)[0]["fault"] == "pages"
+    assert (said["state"], said["fault"]) == ("failed", "pages")
+
+
+class LicenceError(Exception):
+    "What a client of somebody's own raises."
+    final, fault = True, "account"
+
+
+@pytest.mark.parametrize("raised, fault, error", [(LicenceError("ask the office"), "account", AccountError),
+                                                  (OSError("it broke"), "model", VLMClientError)])
+@pytest.mark.parametrize("method", ["direct", "auto", "team"])
+def test_an_error_of_ones_own_has_its_fault(run, monkeypatch, tmp_path, folder, method, raised, fault, error):
+    def client(): return ScriptedClient([raised] * 99)
+    monkeypatch.setitem(CLIENTS, "licensed", ClientEntry(client))
+    own = method == "direct"   # one call raises what its client does
+    with pytest.raises(type(raised) if own else error, match=str(raised)):
+        cosee.ask(folder, QUESTIONS[0], client(), method)
+    code, _, err = run("ask", folder, "-q", QUESTIONS[0], "--method", method, "--client", "licensed", "--json")
+    said = by_server(tmp_path, folder, QUESTIONS[0], method, client)
+    assert code == 1 and str(raised) in err
+    assert (said["state"], said["fault"]) == ("failed", None if own and fault == "model" else fault)
+    config = make_config(dict(methods=[method]))
+    sample = dict(images=load_pages(folder), question=QUESTIONS[0], answers=["x"], meta={})
+    record = answer_one(config, make_method(method), 0, sample, client())
+    assert fault_of(json.loads(json.dumps(record))) == said["fault"] and not record_fault(record)
+
+
+def test_older_records_are_read_by_their_words():
+    told = {"AuthenticationError: no": "account", "RuntimeError: no agent could act: ContextOverflow: long": "context",
+            "ServerError: it broke": "model", "PageError: cut.png": "pages", "ValueError: what?": None}
+    assert {error: fault_of(dict(answer="", error=error)) for error in told} == told
+    assert fault_of(dict(answer="", error="AuthenticationError: no", fault="budget")) == "budget"
+    assert fault_of(dict(answer="", error="AuthenticationError: no", fault=["budget"])) == "account"

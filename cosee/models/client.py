@@ -13,9 +13,9 @@ import math, time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
 from .backends import CallRecord, cut_when, note_call, unrecorded
-from .usage import Usage, image_tokens
+from .usage import Fault, Usage, image_tokens
 from ..pages import ShownPages, as_picture
 
 # %% ../../nbs/00_model.ipynb #d2372808
@@ -223,6 +223,7 @@ class Reply:
 class NoReply(RuntimeError):
     "A reply that is of no use, and would be of none a second time: cut off before it said anything, or refused."
     final = True
+    fault: ClassVar[Fault] = 'model'
 
 def usable(
     reply: Reply # of a model

@@ -33,6 +33,7 @@ class _Outcome(TypedDict, total=False):
     reason: str                    # why there is no answer
     printed: Optional[bool]        # was the answer found in print? None: that cannot be told
     files: list[str]               # those of several that the question names, if it was asked of these alone
+    fault: str                     # what kept it from its answer, where it failed and the error says so
     evidence: list[Evidence]
     invalid: int
     raised: int
@@ -302,6 +303,7 @@ class _Record(TypedDict, total=False):
     reason: Optional[str]
     printed: Optional[bool]
     files: Optional[list[str]]
+    fault: Optional[str]
     evidence: Optional[list[_Evidence]]
     invalid: Optional[_Count]
     raised: Optional[_Count]

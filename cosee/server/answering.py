@@ -17,12 +17,12 @@ from ..board import Evidence
 from ..controller import Event, user_turn
 from .documents import Document, RequestError
 from ..policies import Policy, build_team
-from ..budgets import Answer, Fault, fault_of, outcome_of
+from ..budgets import Answer, fault_of, outcome_of
 from ..qa import answer_question, choose_policy, method_names
 from ..utils.files import digest
 from ..focus import FEW_PAGES, FocusSpec, make_focus
 from ..models.client import Outcome, Request, VLMClient, ask_many
-from ..models.usage import BudgetExceeded, Ledger
+from ..models.usage import BudgetExceeded, Fault, Ledger, declared_fault
 from ..models.wrappers import ClientWrapper
 from ..text.ocr import reading_told
 from ..models.transcriber import PageBill, page_bill
@@ -268,7 +268,9 @@ def answer(
         with document.in_use(), reading_told(report_reading), page_bill(bill):
             outcome = _rename_files(_run_policy(episode, document, client, ledger), document)
         record = cast(Record, {**record, **outcome, 'status': 'ok'})
-    except Exception as e: record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 300)}'
+    except Exception as e:
+        record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 300)}'
+        if fault := declared_fault(e): record['fault'] = fault
     record['usage'] = ledger.total.to_dict()
     if bill: record['reading'] = bill.to_dict()
     record['times'] = dict(seconds=round(time.perf_counter() - start, 4), at=utc_now())

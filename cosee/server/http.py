@@ -22,7 +22,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.exceptions import HTTPException
 from .. import __version__
 from .documents import Caller, DocumentInfo, RequestError
-from ..budgets import Fault
+from ..models.usage import Fault
 from ..qa import method_names
 from .answering import (EpisodeInfo, Note, OVER, Settings,
                                     ConfidenceField, FilesField, GuessField, PrintedField, ReasonField, UnreadField)
