@@ -221,8 +221,9 @@ Criterion = Literal['require_evidence', 'min_confidence', 'self_check', 'rules_f
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 
 def _explain_no_evidence(episode: Episode, checker: EvidenceChecker) -> str:
-    "Say why the answer of an episode has no evidence, '' if it has"
-    if find_print(episode, checker) is not False: return ''
+    "Look the answer of an episode up, which keeps what was found, and say why it has no evidence, '' if it has"
+    episode['printed'] = find_print(episode, checker)
+    if episode['printed'] is not False: return ''
     places = episode['evidence']
     return f"it is not printed on page {places[0]['page']}" if places else 'it is printed on no page'
 

@@ -148,9 +148,10 @@ def answer_question(
     def answer(selection: Optional[FocusSpec]) -> Episode:
         out = _choose_pages(policy, selection).answer(pages, asked, client, ledger, seed, gen, meta, tell,
                                                       earlier=earlier, snap=snap, source=source)
-        checker = EvidenceChecker(pages, getattr(client, 'words', None), question=asked)
-        try: out['printed'] = find_print(out, checker)
-        except BudgetExceeded: out['printed'] = None   # it was ended by hand while a page was read
+        if 'printed' not in out:   # else the policy looked it up
+            checker = EvidenceChecker(pages, getattr(client, 'words', None), question=asked)
+            try: out['printed'] = find_print(out, checker)
+            except BudgetExceeded: out['printed'] = None   # it was ended by hand while a page was read
         if not out.get('guess') and abstains(out['answer']): out['reason'] = explain_missing(out)
         if not out['answer']: out['confidence'] = None   # nobody was sure of anything
         if fault := fault_of(out): out['fault'] = fault

@@ -37,6 +37,7 @@ from cosee.server.http import create_app, protect
 from cosee.server.mcp import mcp_server
 from cosee.server.openai_api import chat
 from cosee.server.serve import running
+from cosee.text.grounding import open_locator
 from cosee.utils.text import abstains
 
 TOTALS = dict(alpha_march="1,000.00 EUR", beta_april="2,000.00 EUR", gamma_may="3,000.00 EUR")
@@ -125,6 +126,23 @@ def test_what_a_model_that_sees_says_is_given_and_looked_up(tmp_path, said, prin
     answer, box = said.partition("\n")[0], episode["evidence"][0]["bbox"] if episode["evidence"] else None
     assert (episode["answer"], episode["printed"], episode["page"]) == (answer, printed, place)
     assert bool(box) == bool(printed)   # no box is invented
+
+
+@pytest.mark.parametrize("method, said, looked", [
+    ("direct", "840.00 EUR", [1]), ("require_evidence", "840.00 EUR", [1]), ("require_evidence", "blue", [1, 2]),
+    ("min_confidence", "Page: 2\nConfidence: 0.9\nAnswer: 840.00 EUR", [2])])
+def test_a_page_is_opened_once_to_look_an_answer_up(tmp_path, monkeypatch, method, said, looked):
+    write_pages(tmp_path / "lease.pdf", [(lines, None) for lines in LEASE])
+    opened = []
+
+    def open_page(document, numbers, *more):
+        opened.extend(numbers)
+        return open_locator(document, numbers, *more)
+    monkeypatch.setattr("cosee.cascade.open_locator", open_page)
+    client = ScriptedClient([said if "\n" in said else f"Answer: {said}"])
+    episode = cosee.ask(tmp_path / "lease.pdf", "What is it?", client, method)
+    assert sorted(opened) == looked and episode["printed"] is ("840" in said)
+    assert abstains(episode["answer"]) == (not episode["printed"])
 
 
 @pytest.mark.parametrize("policy", [Single(), Vote(num_samples=2), Chat(max_turns=1), Team(max_steps=1), PageByPage()])
