@@ -23,10 +23,11 @@ from .utils.json_scan import read_confidence
 from .utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, html_text, one_line
 
 # %% auto #0
-__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'MODEL_FAILED', 'PAGES_FAILED', 'WITHHELD', 'CASCADE', 'Hypothesis',
-           'CallRecord', 'Event', 'TracePage', 'Guess', 'Withheld', 'Decided', 'Trace', 'CoSeeController',
-           'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses', 'evidence_of', 'call_record', 'Episode',
-           'is_proposal', 'told_apart', 'proposals_of', 'withhold', 'replay', 'user_turn', 'turns_of', 'add_note']
+__all__ = ['Snap', 'Order', 'ORDERS', 'OnEvent', 'Gen', 'GUESS_IS', 'MODEL_FAILED', 'PAGES_FAILED', 'WITHHELD', 'CASCADE',
+           'Hypothesis', 'CallRecord', 'Event', 'TracePage', 'Guess', 'Withheld', 'Decided', 'Trace', 'CoSeeController',
+           'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses', 'evidence_of', 'call_record',
+           'answer_words', 'Episode', 'is_proposal', 'told_apart', 'proposals_of', 'withhold', 'replay', 'user_turn',
+           'turns_of', 'add_note']
 
 # %% ../nbs/03_controller.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -479,6 +480,18 @@ def _check_team(names: list[str], settings: Mapping[str, Any]):
     wrong = [name for name in settings if name not in names]
     if wrong: raise ValueError(f"per_agent_gen_kwargs: no agent is called {wrong[0]!r}; there are {', '.join(names)}")
 
+# %% ../nbs/03_controller.ipynb #cdc9999d
+GUESS_IS = 'Withheld; the guess is'   # what stands before an answer that was not given
+
+def answer_words(
+    said: Mapping[str, Any] # an episode, or what is told of one: its answer, its guess, and what kept it from both
+) -> str:
+    "Say what the answer is, what the guess is that was withheld, or that there is none."
+    answer, guess = said.get('answer'), said.get('guess')
+    if guess: return f'{GUESS_IS}: {guess}'
+    if not abstains(answer): return str(answer)
+    return 'No answer' if answer == '' or said.get('fault') else 'Not answerable from these pages'
+
 # %% ../nbs/03_controller.ipynb #7b945f5c
 class Episode(dict[str, Any]):
     """Result of a run: answer, confidence, page, evidence, because, board, hypotheses, corrections, trace, usage,
@@ -495,9 +508,8 @@ class Episode(dict[str, Any]):
     def _repr_html_(self) -> str:
         sure = '' if self['confidence'] is None else f"confidence {self['confidence']:.2f}, "
         said = f"{sure}{self['steps']} steps, stopped: {self['stopped']}, {usage_text(self['usage'])}"
-        given = f"{self['answer']} (withheld: {self['guess']})" if self.get('guess') else self['answer']
         answer, because, where, rest = (html_text(one_line(str(text), n)) for text, n in (
-            (given, 400), (self['because'], 600), (self._describe_place(', '), 80), (said, 200)))
+            (answer_words(self), 400), (self['because'], 600), (self._describe_place(', '), 80), (said, 200)))
         where = where and f', {where.lstrip(", ")}'
         return f'<p><b>{answer}</b>{where}<br>{because}<br>{rest}</p>' + self['board']._repr_html_()
 

@@ -15,7 +15,7 @@ from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 import cosee
-from cosee.app.server import create_page_app
+from cosee.app.server import create_page_app, episode_to_markdown
 from cosee.models.backends import Backend
 from cosee.models.providers import OpenAIVLMClient
 from cosee.models.remote import AccountError, AuthenticationError, ContextError, QuotaError, VLMClientError
@@ -23,13 +23,16 @@ from cosee.models.registry import CLIENTS, ClientEntry, make_client
 from cosee.models.testing import ScriptedClient
 from cosee.budgets import fault_of
 from cosee.chat import Chat
-from cosee.controller import Episode
+from cosee.controller import GUESS_IS, Episode, answer_words
+from cosee.experiments import run_experiment
 from cosee.pagewise import PageByPage
 from cosee.policies import Single, Team, Vote, make_method
 from cosee.pages import PageError, load_pages
 from cosee.runs.config import make_config
+from cosee.runs.figures import episode_markdown
 from cosee.runs.log import record_fault
 from cosee.runs.record import answer_one
+from cosee.runs.table import Run
 from cosee.server.answering import Clients
 from cosee.server.documents import AllowedPaths, Limits, caller_of
 from cosee.server.episodes import EpisodeService
@@ -39,6 +42,8 @@ from cosee.server.openai_api import chat
 from cosee.server.serve import running
 from cosee.text.grounding import open_locator
 from cosee.utils.text import abstains
+from cosee.view.episode import episode_html
+from cosee.view.widget import episode_fallback
 
 TOTALS = dict(alpha_march="1,000.00 EUR", beta_april="2,000.00 EUR", gamma_may="3,000.00 EUR")
 QUESTIONS = ("What is the total in beta_april?", "What is the total in gamma_may?", "Who audited alpha_march?")
@@ -231,18 +236,18 @@ def by_address(url, app, id, question):
                         json=dict(model="cosee", messages=[dict(role="user", content=parts)])).json()
         record = web.get(f"/api/episodes/{http['id']}/record")
         section = httpx.get(f"{app}api/episodes/{http['id']}/section")
-        assert talk["choices"][0]["message"]["content"].startswith(talk["cosee"]["answer"] or "not answerable")
+        assert talk["choices"][0]["message"]["content"] == answer_words(talk["cosee"])
         shown = http["answer"] or http["guess"] or "Not answerable"
         assert html.escape(shown, quote=False) in section.text and section.status_code == 200
         return http, talk["cosee"], record.json()
 
 
-def by_assistant(service, id, question):
+def by_assistant(service, id, question, settings=None):
     "What the tool says."
     async def talk():
         async with mcp.Client(mcp_server(service)) as client:
-            return await client.call_tool("ask_document", dict(document=id, question=question))
-    return anyio.run(talk).structured_content
+            return await client.call_tool("ask_document", dict(document=id, question=question, settings=settings))
+    return anyio.run(talk)
 
 
 def essence(said):
@@ -292,7 +297,8 @@ def test_twelve_questions_have_one_answer_at_every_door(run, tmp_path, papers, k
                 for question in questions:
                     python, record = cosee.ask(path, question, made), by_run(made, path, question)
                     http, talk, kept = by_address(url, app, id, question)
-                    tool, shell = by_assistant(service, id, question), by_shell(run, path, question, "auto", *words)
+                    tool = by_assistant(service, id, question).structured_content
+                    shell = by_shell(run, path, question, "auto", *words)
                     doors = dict(zip(DOORS, (python, shell, http, talk, tool, record), strict=True))
                     told = {door: essence(said) for door, said in doors.items()}
                     assert all(one == told["python"] for one in told.values()), (question, told)
@@ -310,6 +316,32 @@ def test_twelve_questions_have_one_answer_at_every_door(run, tmp_path, papers, k
     if kind == "ocr":
         assert (given[ASKED["long"][0]]["answer"], given[ASKED["long"][0]]["page"]) == ("4,812.00 EUR", 57)
         assert any(one["guess"] for one in given.values())
+
+
+def test_a_guess_that_is_withheld_is_said_in_the_same_words_at_every_door(run, tmp_path, monkeypatch, folder):
+    def client(): return ScriptedClient(["Answer: blue"] * 9)
+    monkeypatch.setitem(CLIENTS, "blue", ClientEntry(client))
+    path, question, method = folder / "alpha_march.pdf", "Which colour is the logo?", "require_evidence"
+    words, written = "Withheld; the guess is: blue", {}
+    python = cosee.ask(path, question, client(), method)
+    written.update(python=answer_words(python), lab=python._repr_html_(), widget=episode_fallback(python),
+                   shell=run("ask", path, "-q", question, "--method", method, "--client", "blue")[1])
+    with EpisodeService(tmp_path / "kept", Clients(dict(m=client)), AllowedPaths([folder]), shared=True) as service:
+        id = service.library.open_path(caller_of(None), str(path)).id
+        with running(protect(service, create_app(service, chat))) as url:
+            talk = dict(model="cosee", cosee=dict(method=method), messages=[dict(role="user", content=[
+                dict(type="file", file=dict(file_id=id)), dict(type="text", text=question)])])
+            written["chat"] = httpx.post(f"{url}v1/chat/completions", json=talk, timeout=60).text
+        written["mcp"] = by_assistant(service, id, question, dict(method=method)).content[0].text
+        job = ask_and_wait(service, caller_of(None), id, question, dict(method=method))
+        written["markdown"] = episode_to_markdown(service, caller_of(None), job.id)
+    made = dict(name="made", limit=1, options=dict(kinds=["invoice"], per_doc=1, dpi=50))
+    run_experiment(dict(methods=[method], dataset=made), tmp_path / "run", client=client())
+    [record] = Run(tmp_path / "run")
+    written.update(report=run("report", tmp_path / "run", "--episode", record["sample"])[1],
+                   file=episode_markdown(record))
+    assert {door: words in text for door, text in written.items()} == dict.fromkeys(written, True), written
+    assert GUESS_IS in episode_html(python)   # as a label before the guess
 
 
 FAULTS = [(401, "this key is not known", AuthenticationError, "account"),

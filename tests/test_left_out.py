@@ -181,7 +181,7 @@ def test_a_picture_that_is_cut_off_is_no_page_that_says_nothing(shell, tmp_path,
     assert found["reason"].startswith("No page can be read") and name in found["reason"]
     assert [(one["page"], one["file"]) for one in found["unread"]] == [(1, name)]
     code, out, _ = shell("ask", name, "-q", QUESTION)
-    assert code == 1 and "no answer" in out and "broken or cut off" in out and "Nothing on the pages" not in out
+    assert code == 1 and "No answer" in out and "broken or cut off" in out and "Nothing on the pages" not in out
     write(tmp_path / "bill.pdf", "125.00")
     code, out, _ = shell("ask", name, "bill.pdf", "-q", QUESTION, "-q", "Who is the carrier?", "--json")
     answered, open_one = json.loads(out)

@@ -91,7 +91,6 @@ def declared_fault(
     said = getattr(error, 'fault', None)
     return said if isinstance(said, str) and said in FAULTS else None
 
-
 # %% ../../nbs/models/09_usage.ipynb #7b6cbed2
 class BudgetExceeded(RuntimeError):
     "Raised before a call that the ledger's budget does not cover."

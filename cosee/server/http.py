@@ -22,10 +22,10 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.exceptions import HTTPException
 from .. import __version__
 from .documents import Caller, DocumentInfo, RequestError
-from ..models.usage import Fault
 from ..qa import method_names
 from .answering import (EpisodeInfo, Note, OVER, Settings,
-                                    ConfidenceField, FilesField, GuessField, PrintedField, ReasonField, UnreadField)
+                                    ConfidenceField, FaultField, FilesField, GuessField, PrintedField, ReasonField,
+                                    UnreadField)
 from .episodes import EpisodeService, PagesRead
 from .jobs import EpisodeEvent
 from .security import (AllowedHosts, CALLER, LOCAL_HOSTS, SMALL_BODY, SecurityMiddleware, Tokens,
@@ -96,8 +96,7 @@ class EpisodeForm(BaseModel):
     because: str = Field(description='the evidence as a sentence')
     stopped: str = Field(description='why the episode ended')
     error: Optional[str] = Field(description='why there is no answer, where something went wrong')
-    fault: Optional[Fault] = Field(description='what kept it from its answer: the account, the context of the model, '
-                                               'the model, the pages or the budget')
+    fault: FaultField
     usage: dict[str, Any] = Field(description='tokens and calls')
     reading: Optional[dict[str, Any]] = Field(description='tokens of pages that a model wrote down, each paid for '
                                               'once, and how many were kept from before')

@@ -18,9 +18,11 @@ from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent, T
 from pydantic import BaseModel, Field
 from .. import __version__
 from ..board import WHOLE_DOCUMENT, Board, Cell, cell_line, cell_page
+from ..controller import answer_words
 from ..utils.boxes import Box, is_box
 from .answering import (EpisodeInfo, Note, Settings,
-                                    ConfidenceField, FilesField, GuessField, PrintedField, ReasonField, UnreadField)
+                                    ConfidenceField, FaultField, FilesField, GuessField, PrintedField, ReasonField,
+                                    UnreadField)
 from .episodes import EpisodeService
 from .documents import Caller, Document, RequestError, caller_of
 from .security import CALLER, LOCAL_HOSTS, SecurityMiddleware, Tokens, AllowedHosts
@@ -70,6 +72,7 @@ class Answer(BaseModel):
     evidence: list[dict[str, Any]] = Field(description='pages and boxes on which it rests, best first')
     because: str = Field(description='the evidence as a sentence')
     stopped: str = Field(description='why the team ended')
+    fault: FaultField
     tokens: int
     reading: Optional[dict[str, Any]] = Field(description='tokens of pages that a model wrote down, each once')
     seconds: float
@@ -131,15 +134,13 @@ def _draw_place(document: Document, page: int, box: Any) -> bytes:
 def _make_answer(info: EpisodeInfo) -> Answer:
     "Make of an episode what is told of it."
     told = ('answer', 'guess', 'reason', 'confidence', 'printed', 'files', 'unread', 'page', 'box', 'evidence',
-            'because', 'stopped', 'reading')
+            'because', 'stopped', 'fault', 'reading')
     kept: Any = {k: info[k] for k in told}
     return Answer(episode=info['id'], **kept, tokens=info['usage'].get('total_tokens', 0), seconds=info['seconds']
                   or 0)
 
 def _write_answer(answer: Answer) -> str:
     "Write an answer in a few lines, for a model."
-    said = answer.answer or (f'Withheld; the guess is: {answer.guess}' if answer.guess else
-                             'Not answerable from these pages.')
     sure = '' if answer.confidence is None else f'{answer.confidence:.0%} sure'
     about = [f'page {answer.page}' * bool(answer.page), sure, 'not found in print' * (answer.printed is False)]
     where = f" ({', '.join(filter(None, about))})" if any(about) else ''
@@ -148,7 +149,8 @@ def _write_answer(answer: Answer) -> str:
     told = {'Because': answer.because, 'Reason': reason, 'Not read': unread}
     lines = [f'{name}: {one_line(text, 600)}' for name, text in told.items() if text]
     board = f'Episode {answer.episode}: the tool board shows its notes.'
-    return '\n'.join([f'{one_line(said, 2000)}{where}', *lines, board])
+    said = one_line(answer_words(vars(answer)), 2000)
+    return '\n'.join([f'{said}{where}', *lines, board])
 
 # %% ../../nbs/server/10_mcp.ipynb #fb529942
 def _describe_place(cell: Cell) -> str: return f'page {page}' if (page := cell_page(cell)) else f'the {WHOLE_DOCUMENT}'

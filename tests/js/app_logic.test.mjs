@@ -191,7 +191,10 @@ test('two episodes about one document may be compared', () => {
 });
 
 test('the history in words', () => {
-  assert.equal(logic.answerInWords({ state: 'done', answer: null }), 'not answerable from these pages');
+  assert.equal(logic.answerInWords({ state: 'done', answer: null }), 'Not answerable from these pages');
+  assert.equal(logic.answerInWords({ state: 'done', answer: null, fault: 'budget' }), 'No answer');
+  const guess = { state: 'done', answer: null, guess: '42 EUR' };
+  assert.equal(logic.answerInWords(guess), 'Withheld; the guess is: 42 EUR');
   assert.equal(logic.answerInWords({ state: 'failed', error: 'ValueError: no' }), 'failed: no');
   assert.equal(logic.answerInWords({ state: 'stopped', error: 'stopped: by hand' }), 'stopped');
   assert.equal(logic.costInWords({ usage: { total_tokens: 1234 }, seconds: 2.25 }), '1,234 tokens, 2.3 s');

@@ -242,9 +242,10 @@ export const MARKS = [
   ['open', 'Not marked', e => e.right === null || e.right === undefined],
 ];
 
+// The same words as everywhere, see `answer_words` of cosee.controller.
 export function answerInWords(e) {
-  const none = e.guess ? `withheld; the guess is ${e.guess}` : 'not answerable from these pages';
-  if (e.state === 'done') return e.answer ?? none;
+  const none = e.fault ? 'No answer' : 'Not answerable from these pages';
+  if (e.state === 'done') return e.answer ?? (e.guess ? `Withheld; the guess is: ${e.guess}` : none);
   const why = String(e.error ?? '').replace(/^\w+: /, '');
   return (
     { waiting: 'waiting', running: 'running' }[e.state] ??
