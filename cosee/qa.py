@@ -143,6 +143,7 @@ def answer_question(
     if labels: tell('labels', dict(labels=labels))
     held, ledger = files_of(pages) if files is None else files, Ledger() if ledger is None else ledger
     selection = getattr(policy, 'focus', 'auto') if page_selection is None else page_selection
+    if policy.sure is None: policy = policy.model_copy(update=dict(sure=policy.usual_bound(client)))
     named = [] if selection == 'all' or len(held) < 2 or earlier else find_files(
         asked, held, pages, getattr(client, 'words', None))
     def answer(selection: Optional[FocusSpec]) -> Episode:

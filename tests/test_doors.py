@@ -28,6 +28,7 @@ from cosee.experiments import run_experiment
 from cosee.pagewise import PageByPage
 from cosee.policies import Single, Team, Vote, make_method
 from cosee.pages import PageError, load_pages
+from cosee.qa import choose_policy
 from cosee.runs.config import make_config
 from cosee.runs.figures import episode_markdown
 from cosee.runs.log import record_fault
@@ -342,6 +343,39 @@ def test_a_guess_that_is_withheld_is_said_in_the_same_words_at_every_door(run, t
                    file=episode_markdown(record))
     assert {door: words in text for door, text in written.items()} == dict.fromkeys(written, True), written
     assert GUESS_IS in episode_html(python)   # as a label before the guess
+
+
+SUM = "How much is the deposit plus rent?"   # the reader guesses 250.00 EUR, and is not sure
+
+
+@pytest.mark.parametrize("how, flags", [
+    (dict(), ()), (dict(method="team"), ("--method", "team")),
+    (dict(agents=["scanner", "detail_reader"]), ("--agents", "scanner,detail_reader")),
+    (dict(order="parallel"), ("--order", "parallel")), (dict(max_steps=1), ("--max-steps", 1)),
+    (dict(method="cosee_light"), ("--method", "cosee_light"))])
+@pytest.mark.parametrize("sure", [None, .2])
+def test_the_reader_by_rules_gives_what_it_is_sure_of_in_any_team(run, tmp_path, papers, how, flags, sure):
+    python = cosee.ask(papers / "sheet.pdf", SUM, "ocr", choose_policy(**how, sure=sure))
+    more = () if sure is None else ("--sure", sure)
+    code, out, _ = run("ask", papers / "sheet.pdf", "-q", SUM, "--client", "ocr", "--json", *flags, *more)
+    service = EpisodeService(tmp_path / "kept", Clients(dict(m=lambda: make_client("ocr"))), AllowedPaths([papers]),
+                             shared=True)
+    with service, running(protect(service, create_app(service, chat))) as url:
+        id = service.library.open_path(caller_of(None), str(papers / "sheet.pdf")).id
+        http = httpx.post(f"{url}api/documents/{id}/questions", timeout=60, json=dict(
+            question=SUM, wait=50, settings=dict(how, sure=sure))).json()
+    told = {(essence(said)["answer"], said.get("guess")) for said in (python, json.loads(out)[0], http)}
+    assert told == {(None, "250.00 EUR") if sure is None else ("250.00 EUR", None)}
+    assert code == (3 if sure is None else 0)
+
+
+def test_a_run_measures_a_team_bare_and_a_right_answer_is_given(papers):
+    sample = dict(images=load_pages(papers / "sheet.pdf"), question=SUM, answers=["x"], meta={})
+    records = {m: answer_one(make_config(dict(methods=[m])), make_method(m), 0, sample, make_client("ocr"))
+               for m in ("team", "auto")}
+    assert {m: r["answer"] for m, r in records.items()} == dict(team="250.00 EUR", auto="not answerable")
+    for method in ("direct", "chat", "cosee_pages", "rules_first", "min_confidence", "team"):
+        assert cosee.ask(papers / "sheet.pdf", "What is the rent?", "ocr", method)["answer"] == "840.00 EUR", method
 
 
 FAULTS = [(401, "this key is not known", AuthenticationError, "account"),

@@ -24,6 +24,7 @@ from ..focus import FEW_PAGES, FocusSpec, make_focus
 from ..models.client import Outcome, Request, VLMClient, ask_many
 from ..models.usage import BudgetExceeded, Fault, Ledger, declared_fault
 from ..models.wrappers import ClientWrapper
+from ..text.encoder import BOUND
 from ..text.ocr import reading_told
 from ..models.transcriber import PageBill, page_bill
 from ..utils.config import redact
@@ -46,8 +47,8 @@ class Settings(BaseModel):
     focus: Literal['auto', 'all', 'top', 'overview'] = Field('auto', description='which pages agents are shown')
     k: int = Field(4, ge=1, le=50, description='pages that are searched for')
     tools: bool = Field(False, description='may agents look closer before they write?')
-    sure: Optional[float] = Field(None, ge=0, le=1, description='an answer of less confidence is withheld; none: as '
-                                                                'the method has it')
+    sure: Optional[float] = Field(None, ge=0, le=1, description='an answer of less confidence is withheld; none: '
+                                                                f'{BOUND} where no model is asked, else 0')
     seed: int = Field(0, ge=0, lt=2**31, description='of everything drawn by chance')
 
     @model_validator(mode='before')
