@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['State', 'OVER', 'GuessField', 'ReasonField', 'ConfidenceField', 'PrintedField', 'FilesField', 'FaultField',
-           'UnreadField', 'Settings', 'first_fault', 'read_settings', 'build_policy', 'Price', 'Clients', 'Note',
-           'turns_with', 'RunningEpisode', 'new_record', 'answer', 'UnreadPage', 'EpisodeInfo', 'summarize_record']
+           'LeftOutField', 'UnreadField', 'Settings', 'first_fault', 'read_settings', 'build_policy', 'Price',
+           'Clients', 'Note', 'turns_with', 'RunningEpisode', 'new_record', 'answer', 'UnreadPage', 'EpisodeInfo',
+           'summarize_record']
 
 # %% ../../nbs/server/02_answering.ipynb #f6d944ce
 import threading, time
@@ -281,7 +282,7 @@ def answer(
 State = Literal['waiting', 'running', 'done', 'failed', 'stopped', 'interrupted']
 OVER: tuple[State, ...] = ('done', 'failed', 'stopped', 'interrupted')
 
-# fields of an answer as HTTP and MCP describe them
+# fields of an answer, and of what was asked, as HTTP and MCP describe them
 GuessField = Annotated[Optional[str], Field(description='the answer that was withheld')]
 ReasonField = Annotated[Optional[str], Field(description='why there is no answer')]
 ConfidenceField = Annotated[Optional[float], Field(description='0-1, in the guess where there is one, else in the '
@@ -291,6 +292,8 @@ PrintedField = Annotated[Optional[bool], Field(description='was the answer or th
 FilesField = Annotated[list[str], Field(description='those that the question names, if it was asked of these alone')]
 FaultField = Annotated[Optional[Fault], Field(description='what kept it from its answer: the account, the context of '
                                                           'the model, the model, the pages or the budget')]
+LeftOutField = Annotated[list[dict[str, str]], Field(description='what folders and PDFs hold besides and is not read: '
+                                                                 'file and why')]
 UnreadField = Annotated[list[dict[str, Any]], Field(description='pages that were to be shown and cannot be read: page '
                                                                 'and why')]
 

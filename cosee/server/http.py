@@ -24,8 +24,8 @@ from .. import __version__
 from .documents import Caller, DocumentInfo, RequestError
 from ..qa import method_names
 from .answering import (EpisodeInfo, Note, OVER, Settings,
-                                    ConfidenceField, FaultField, FilesField, GuessField, PrintedField, ReasonField,
-                                    UnreadField)
+                                    ConfidenceField, FaultField, FilesField, GuessField, LeftOutField, PrintedField,
+                                    ReasonField, UnreadField)
 from .episodes import EpisodeService, PagesRead
 from .jobs import EpisodeEvent
 from .security import (AllowedHosts, CALLER, LOCAL_HOSTS, SMALL_BODY, SecurityMiddleware, Tokens,
@@ -72,6 +72,7 @@ class DocumentForm(BaseModel):
     pages: int
     kind: str = Field(description='path or upload')
     at: str = Field(description='when it was opened, in UTC')
+    left_out: LeftOutField
 
 class EpisodeForm(BaseModel):
     "A question and what became of it."
