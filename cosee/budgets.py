@@ -8,7 +8,7 @@ import hashlib, math, re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Optional, TYPE_CHECKING, Union, cast
+from typing import Any, NamedTuple, Optional, TYPE_CHECKING, Union, cast
 from .agents import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, reading_of
 from .board import Board, Evidence
 from .controller import OnEvent, Snap, call_record
@@ -17,15 +17,15 @@ from .focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Vie
 from .models.backends import record, text_events
 from .models.client import (NoReply, Outcome, Rendered, Reply, Request, TaskType, as_client, merged,
                                  most_tokens, page_request, usable)
-from .models.usage import BudgetExceeded, Ledger, Usage
+from .models.usage import FAULTS, BudgetExceeded, Fault, Ledger, Usage
 from .models.wrappers import ClientWrapper, known_client
 from .pages import Page, page_of, page_sizes, with_page
 from .utils.boxes import Box
 from .utils.text import NOT_ANSWERABLE, abstains, check_question, one_line
 
 # %% auto #0
-__all__ = ['Prompt', 'DIRECT', 'NOBODY', 'NOT_ASKED', 'Fault', 'SMALLEST_SIDE', 'LEAST_PAGE_TOKENS', 'Instruction',
-           'describe_failure', 'fault_of', 'Task', 'shrink_pages', 'outcome_of', 'seed_of', 'rounding_threshold',
+__all__ = ['Prompt', 'DIRECT', 'NOBODY', 'NOT_ASKED', 'SMALLEST_SIDE', 'LEAST_PAGE_TOKENS', 'Instruction', 'describe_failure',
+           'fault_of', 'Task', 'shrink_pages', 'Unanswered', 'outcome_of', 'seed_of', 'rounding_threshold',
            'stochastic_rounding', 'sample_id']
 
 # %% ../nbs/core/02_budgets.ipynb #b0d90006
@@ -74,12 +74,16 @@ class _AnswerFormClient(ClientWrapper):
 # %% ../nbs/core/02_budgets.ipynb #bf680001
 NOBODY = 'no agent could act'
 
+def _list_turns(episode: Mapping[str, Any]) -> list[Event]:
+    "List the turns of agents, without those of who plans or measures"
+    def is_turn(e: Event) -> bool: return not {'quality', 'plan'} & {*(e.get('applied') or {}).get('tags', [])}
+    return list(filter(is_turn, episode['trace'].get('events', [])))
+
 def describe_failure(
     episode: Episode # of a policy
 ) -> str:            # '' where somebody could act
     "Say why nobody could answer: no agent that could act, or no page that can be read."
-    def is_turn(e: Event) -> bool: return not {'quality', 'plan'} & {*(e.get('applied') or {}).get('tags', [])}
-    events = list(filter(is_turn, episode['trace'].get('events', [])))
+    events = _list_turns(episode)
     raised = [e['error'] for e in events if e['error'] and not e['calls']]
     if raised and len(raised) == len(events): return f'{NOBODY}: {raised[0]}'
     return episode['stopped'].removeprefix(PAGES_FAILED) if episode['stopped'].startswith(PAGES_FAILED) else ''
@@ -87,23 +91,27 @@ def describe_failure(
 # %% ../nbs/core/02_budgets.ipynb #1a6655e7
 NOT_ASKED = 'not asked'   # how `stopped` begins where the budget covered no call at all
 
-Fault = Literal['account', 'context', 'model', 'pages', 'budget']
-_FAULTS: dict[Fault, Sequence[str]] = {   # a fault -> names of its errors
+_NAMED: dict[Fault, Sequence[str]] = {   # a fault -> errors that stand for it in records of nothing but words
     'account': ['AuthenticationError', 'QuotaError'], 'context': ['ContextError', 'ContextOverflow'],
     'pages': ['PageError'], 'budget': ['BudgetExceeded'],
     'model': ['VLMClientError', 'ServerError', 'TimeoutError', 'OverloadedError', 'RequestError', 'RateLimitError',
               'ResponseParseError', 'StreamOnlyError', 'ImagesRefused', 'AllFailed', 'NoReply']}
-_FAULT_OF: dict[str, Fault] = {name: fault for fault, names in _FAULTS.items() for name in names}
+_FAULT_OF: dict[str, Fault] = {name: fault for fault, names in _NAMED.items() for name in names}
 
 def fault_of(
     said: Mapping[str, Any] # an episode, or a record
 ) -> Optional[Fault]:       # None where there is an answer, or where it is not known
     "Say what kept a question from its answer."
     if said.get('answer'): return None
+    if said.get('fault') in FAULTS: return said['fault']
     stopped, lost = str(said.get('stopped') or ''), str(said.get('error') or '')
     if stopped.startswith(PAGES_FAILED): return 'pages'
     if stopped.startswith(('budget', NOT_ASKED)): return 'budget'
-    if not lost and said.get('trace'): lost = describe_failure(cast(Episode, said))
+    turns = _list_turns(said) if not lost and said.get('trace') else []
+    if turns: lost = describe_failure(cast(Episode, said))
+    why = stopped if stopped.startswith(MODEL_FAILED) else lost
+    for turn in turns:
+        if (fault := turn.get('fault')) in FAULTS and why.endswith(turn['error']): return fault
     names = [name for name in re.findall(r'(\w+): ', f'{lost} {stopped}') if name in _FAULT_OF]
     if names: return _FAULT_OF[names[-1]]
     return 'model' if stopped.startswith(MODEL_FAILED) or NOBODY in lost else None
@@ -381,12 +389,19 @@ def _lower_bounds(tokens: int, floor: int) -> Iterator[int]:
     while tokens > floor: yield (tokens := max(floor, tokens * 4 // 5))
 
 # %% ../nbs/core/02_budgets.ipynb #072a79c8
+class Unanswered(RuntimeError):
+    "Nobody could answer: no agent could act, or no page can be read."
+    def __init__(self, message: str, fault: Optional[Fault]):
+        super().__init__(message)
+        self.fault = fault   # what kept it from its answer
+
 def outcome_of(
     episode: Episode # of a policy, or of `CoSeeController.run`
 ) -> EpisodeFields:
-    "Make a record's part of an episode; raises RuntimeError where no agent could act, and without any page."
-    if fault := describe_failure(episode): raise RuntimeError(fault)
+    "Make a record's part of an episode; raises `Unanswered` where no agent could act, and without any page."
+    if why := describe_failure(episode): raise Unanswered(why, fault_of(episode))
     return episode.to_dict()
+
 
 # %% ../nbs/core/02_budgets.ipynb #3a9cb7a6
 def seed_of(

@@ -23,7 +23,6 @@ from .models.usage import Ledger
 from .models.wrappers import ClientWrapper, known_client
 from .pages import page_numbers
 from .policies import Count, PageSelection, Policy, Share, Team, make_method
-from .text.encoder import BOUND
 from .text.linearization import values_in
 from .text.grounding import Location, TextLocator, open_locator
 from .utils.boxes import Box
@@ -221,8 +220,9 @@ Criterion = Literal['require_evidence', 'min_confidence', 'self_check', 'rules_f
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 
 def _explain_no_evidence(episode: Episode, checker: EvidenceChecker) -> str:
-    "Say why the answer of an episode has no evidence, '' if it has"
-    if find_print(episode, checker) is not False: return ''
+    "Look the answer of an episode up, which keeps what was found, and say why it has no evidence, '' if it has"
+    episode['printed'] = find_print(episode, checker)
+    if episode['printed'] is not False: return ''
     places = episode['evidence']
     return f"it is not printed on page {places[0]['page']}" if places else 'it is printed on no page'
 
@@ -275,6 +275,10 @@ class Cascade(Team):
     min_confidence: Share = .7                          # least confidence, where that is a criterion
     otherwise: Otherwise = 'abstain'                    # what follows where it does not hold
 
+    def usual_bound(self, client: Any) -> float:
+        "Give none where an answer has to meet a confidence already."
+        return super().usual_bound(client) if {*self.accept} <= {'require_evidence'} else 0.
+
     def solve(self, task: Task) -> Episode:
         "Ask once, and go on where the answer does not hold."
         task.look(self.focus, self.k).fit([(DIRECT, DIRECT_TOKENS)])
@@ -322,8 +326,8 @@ class Auto(Policy):
     k: Count = 4                  # pages that are searched for
 
     def usual_bound(self, client: Any) -> float:
-        "Give the bound that was measured for the reader by rules; none for a model."
-        return BOUND if usual_method(client) == 'team' else 0.
+        "Give that of the team which asks a reader by rules; none for a model."
+        return Team().usual_bound(client)
 
     def solve(self, task: Task) -> Episode:
         "Answer as the method that `usual_method` names."

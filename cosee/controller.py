@@ -19,7 +19,7 @@ from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import (GEN_DEFAULTS, Reply, Request, VLMClient, as_client, ask, merged, most_tokens,
                                  page_request, request_texts, usable)
 from .models.backends import record, text_events
-from .models.usage import BudgetExceeded, Ledger, Usage
+from .models.usage import BudgetExceeded, Ledger, Usage, declared_fault
 from .turns import Gen, TurnBudget
 from .pages import Page, PageError, page_names, page_sizes
 from .utils.json_scan import read_confidence
@@ -334,6 +334,7 @@ def _turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, An
     error = _describe_error(failure) if failure else ''
     event = Event(step=step, agent=agent.name, board_cells=len(board), calls=list(map(call_record, calls)),
                   action=action, error=error)
+    if fault := declared_fault(failure): event['fault'] = fault
     return _Turn(event, [c['reply'].usage for c in calls], getattr(failure, 'final', False))
 
 def _describe_error(e: BaseException) -> str: return f'{type(e).__name__}: {one_line(str(e), 300)}'

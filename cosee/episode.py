@@ -11,14 +11,15 @@ from pydantic import Field, GetPydanticSchema, TypeAdapter, ValidationError, Wit
 from typing_extensions import Required, TypedDict as CheckedDict   # Pydantic takes that of `typing` from Python 3.12
 from .actions import Action
 from .board import Board, Evidence
-from .models.usage import UsageRecord, usage_text
+from .models.usage import Fault, UsageRecord, usage_text
 from .utils.text import NOT_ANSWERABLE, abstains, html_text, one_line
 
 # %% auto #0
 __all__ = ['MODEL_FAILED', 'PAGES_FAILED', 'NOTHING_LEFT', 'WITHHELD', 'Number', 'Count', 'Spent', 'OR_NULL', 'Confidence',
-           'AnswerPage', 'GuessedAnswer', 'Reason', 'Printed', 'NamedFiles', 'Stopped', 'Hypothesis', 'CallRecord',
-           'Event', 'TracePage', 'Guess', 'Withheld', 'Decided', 'Trace', 'is_proposal', 'told_apart', 'proposals_of',
-           'pages_shown', 'pages_of_trace', 'checked_as', 'EpisodeFields', 'find_fault', 'Episode', 'withhold']
+           'AnswerPage', 'GuessedAnswer', 'Reason', 'Printed', 'NamedFiles', 'Stopped', 'GUESS_IS', 'Hypothesis',
+           'CallRecord', 'Event', 'TracePage', 'Guess', 'Withheld', 'Decided', 'Trace', 'is_proposal', 'told_apart',
+           'proposals_of', 'pages_shown', 'pages_of_trace', 'checked_as', 'EpisodeFields', 'find_fault', 'answer_words',
+           'Episode', 'withhold']
 
 # %% ../nbs/core/01_episode.ipynb #47b5820a
 class Hypothesis(Action, total=False):
@@ -53,6 +54,7 @@ class Event(TypedDict):
     applied: NotRequired[Optional[Action]] # the action as it was written
     cell: NotRequired[Optional[int]]       # id of its cell
     error_cell: NotRequired[int]           # id of the note about its error
+    fault: NotRequired[Fault]  # what kept it from its answer, where the error that was raised says so
     shortened: NotRequired[bool]           # had the budget less room for its reply than its settings ask for?
 
 # %% ../nbs/core/01_episode.ipynb #d2bf9380
@@ -249,6 +251,18 @@ def find_fault(
         return f"field {first['loc'][0]}: {first['msg']}" if first['loc'] else 'it is no object with fields'
     return ''
 
+# %% ../nbs/core/01_episode.ipynb #cdc9999d
+GUESS_IS = 'Withheld; the guess is'   # what stands before an answer that was not given
+
+def answer_words(
+    said: Mapping[str, Any] # an episode, or what is told of one: its answer, its guess, and what kept it from both
+) -> str:
+    "Say what the answer is, what the guess is that was withheld, or that there is none."
+    answer, guess = said.get('answer'), said.get('guess')
+    if guess: return f'{GUESS_IS}: {guess}'
+    if not abstains(answer): return str(answer)
+    return 'No answer' if answer == '' or said.get('fault') else 'Not answerable from these pages'
+
 # %% ../nbs/core/01_episode.ipynb #7b945f5c
 _OF_TRACE = 'invalid', 'raised', 'plain', 'shown'   # what is counted in a trace, and kept where there is none
 _SOMETIMES = 'guess', 'reason', 'printed', 'files', 'did', 'page_tokens'
@@ -298,9 +312,8 @@ class Episode(dict[str, Any]):
     def _repr_html_(self) -> str:
         sure = '' if self['confidence'] is None else f"confidence {self['confidence']:.2f}, "
         said = f"{sure}{self['steps']} steps, stopped: {self['stopped']}, {usage_text(self['usage'])}"
-        given = f"{self['answer']} (withheld: {self['guess']})" if self.get('guess') else self['answer']
         answer, because, where, rest = (html_text(one_line(str(text), n)) for text, n in (
-            (given, 400), (self['because'], 600), (self._describe_place(', '), 80), (said, 200)))
+            (answer_words(self), 400), (self['because'], 600), (self._describe_place(', '), 80), (said, 200)))
         where = where and f', {where.lstrip(", ")}'
         return f'<p><b>{answer}</b>{where}<br>{because}<br>{rest}</p>' + self['board']._repr_html_()
 

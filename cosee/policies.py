@@ -22,6 +22,7 @@ from .focus import listed, make_focus
 from .models.client import as_client, merged
 from .models.usage import Ledger
 from .models.wrappers import known_client
+from .text.encoder import BOUND
 from .utils.json_scan import Reading
 from .utils.config import Entry, Registry
 from .utils.text import NOT_ANSWERABLE, answer_key
@@ -69,7 +70,7 @@ class Policy(BaseModel):
     model_config = ConfigDict(extra='forbid', frozen=True, strict=True, arbitrary_types_allowed=True,
                               protected_namespaces=())
     goes_on: ClassVar[bool] = False   # can it go on from the turns of an earlier episode?
-    sure: Optional[Share] = None      # an answer of less confidence is withheld; None: as is usual for the method
+    sure: Optional[Share] = None      # an answer of less confidence is withheld; None: none is, see `usual_bound`
 
     def solve(self,
         task: Task # the question, and who pays
@@ -97,7 +98,7 @@ class Policy(BaseModel):
         task = Task(listed(pages), question, client, Ledger() if ledger is None else ledger, seed, own,
                     meta=meta or {}, on_event=without_end(on_event), earlier=earlier, snap=snap, source=source)
         out = task.run(self.solve)
-        sure, bound = out['confidence'], self.usual_bound(client) if self.sure is None else self.sure
+        sure, bound = out['confidence'], self.sure or 0.
         if sure is not None and sure < bound: out = withhold(out, f'its confidence of {sure:.0%} is below {bound:.0%}')
         if on_event: on_event('end', out)
         return out
@@ -105,7 +106,7 @@ class Policy(BaseModel):
     def usual_bound(self,
         client: Any # who is asked
     ) -> float:     # 0-1
-        "Give the confidence from which an answer is given where `sure` says nothing: any will do."
+        "Give the confidence from which people are given an answer where `sure` says nothing: any will do."
         return 0.
 
 # %% ../nbs/core/03_policies.ipynb #b0d9100c
@@ -328,6 +329,10 @@ class Team(Policy):
         heard = alone or 'stop_confidence' in self.model_fields_set or all(m.calibrated for m in models)
         usual = dict(stop_confidence=self.stop_confidence if heard else NEVER)
         return CoSeeController(agents, *args, **{**usual, **kwargs})
+
+    def usual_bound(self, client: Any) -> float:
+        "Give the bound that was measured for the reader by rules; none for a model."
+        return 0. if known_client(client).uses_model else BOUND
 
     def acts_in_parallel(self) -> bool:
         "Do all agents act in the first step before anybody has heard another?"

@@ -17,7 +17,7 @@ from .models.backends import usual_config
 from .models.clients import reading_client
 from .models.discovery import choose_model
 from .models.registry import make_client
-from .models.remote import AuthenticationError, ContextError, QuotaError, VLMClientError
+from .models.remote import AccountError, AuthenticationError, ContextError, QuotaError, VLMClientError
 from .models.usage import BudgetExceeded, Ledger
 from .pages import PageError, Pages, files_of, load_pages
 from .policies import METHODS, Policy, SettingError, make_method, without_end
@@ -145,14 +145,16 @@ def answer_question(
     if labels: tell('labels', dict(labels=labels))
     held, ledger = files_of(pages) if files is None else files, Ledger() if ledger is None else ledger
     selection = getattr(policy, 'focus', 'auto') if page_selection is None else page_selection
+    if policy.sure is None: policy = policy.model_copy(update=dict(sure=policy.usual_bound(client)))
     named = [] if selection == 'all' or len(held) < 2 or earlier else find_files(
         asked, held, pages, getattr(client, 'words', None))
     def answer(selection: Optional[FocusSpec]) -> Episode:
         out = _choose_pages(policy, selection).answer(pages, asked, client, ledger, seed, gen, meta, listener,
                                                       earlier=earlier, snap=snap, source=source)
-        checker = EvidenceChecker(pages, getattr(client, 'words', None), question=asked)
-        try: out['printed'] = find_print(out, checker)
-        except BudgetExceeded: out['printed'] = None   # it was ended by hand while a page was read
+        if 'printed' not in out:   # else the policy looked it up
+            checker = EvidenceChecker(pages, getattr(client, 'words', None), question=asked)
+            try: out['printed'] = find_print(out, checker)
+            except BudgetExceeded: out['printed'] = None   # it was ended by hand while a page was read
         if not out.get('guess') and abstains(out['answer']): out['reason'] = explain_missing(out)
         if not out['answer']: out['confidence'] = None   # nobody was sure of anything
         if fault := fault_of(out): out['fault'] = fault
@@ -171,15 +173,17 @@ def answer_question(
     return episode
 
 # %% ../nbs/core/06_qa.ipynb #b0d95008
-_ERRORS = {e.__name__: e for e in (AuthenticationError, QuotaError, ContextError)}
+_ERRORS: dict[str, type[VLMClientError]] = dict(account=AccountError, context=ContextError, model=VLMClientError)
+_OF_ACCOUNT = {e.__name__: e for e in (AuthenticationError, QuotaError)}   # which of them, as the turn's error says
 
 def check_model(
     episode: Episode # of `answer_question`
 ) -> Episode:        # the same
     "Raise `VLMClientError`, or what of it says more, where no model could be asked."
-    if episode.get('fault') not in ('account', 'context', 'model'): return episode
+    if (fault := episode.get('fault', '')) not in _ERRORS: return episode
     said = describe_failure(episode) or episode['stopped'].removeprefix(MODEL_FAILED)
-    raise _ERRORS.get(said.removeprefix(f'{NOBODY}: ').partition(':')[0], VLMClientError)(said)
+    name = said.removeprefix(f'{NOBODY}: ').partition(':')[0]
+    raise _OF_ACCOUNT.get(name, _ERRORS[fault])(said)
 
 def ask(
     document: PagesLike,       # a PDF, image or folder, several of them, or pages that are open
@@ -193,8 +197,8 @@ def ask(
     on_event: Optional[OnEvent] = None   # listens turn by turn
 ) -> Episode:
     """Ask a document; raises `PageError`, `ConfigError` or ValueError for what cannot be used, and `VLMClientError`
-    where the model cannot be reached: `AuthenticationError` or `QuotaError` for the account, `ContextError` where
-    pages do not fit."""
+    where the model cannot be reached: an `AccountError` (`AuthenticationError`, `QuotaError`) for the account,
+    `ContextError` where pages do not fit."""
     pages, model = open_document(document), open_client(client)
     policy = choose_policy(method, max_steps=max_steps)
     episode = answer_question(pages, question, model, policy, Ledger(max_tokens), seed, page_selection, on_event)

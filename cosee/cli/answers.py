@@ -130,10 +130,9 @@ def note_unread(
 # %% ../../nbs/cli/07_answers.ipynb #4165a5e2
 def _write_answer(r: Result, episode: Episode, page: TerminalPage) -> list[str]:
     "Question, answer, place and reason"
+    from cosee.episode import answer_words
     is_silent = not episode['answer'] or (r['reason'] or '').startswith(_NO_PAGE)
-    none = 'no answer' if is_silent else 'not answerable from these pages'
-    guess = f"withheld; the guess is: {one_line(r['guess'] or '', 1000)}" if r['guess'] else none
-    answer = one_line(r['answer'] or '', 1000) if is_answered(r) else guess
+    answer = one_line(answer_words({**r, 'answer': '' if is_silent else r['answer']}), 1000)
     lines = [page.wrap(r['question'], 'Question  '), page.bold(page.wrap(answer, 'Answer    '))]
     hint = [page.wrap(r['hint'], 'Hint      ')] if 'hint' in r else []
     if not is_answered(r): lines.append(page.wrap(r['reason'] or '', 'Reason    '))

@@ -83,7 +83,7 @@ class AnswerOutput(Interruptible):
         None, 'write pages, boxes and the Board to this file, which holds all it needs', 'OUT', shown=True)
     sure: Optional[Share] = option(
         None, 'how sure an answer has to be, from 0 to 1; below it is withheld, and shown as a guess (default: '
-              f'{BOUND} for --method auto without a model, 0 for others)', 'P')
+              f'{BOUND} without a model, 0 with one)', 'P')
 
 class AnswerOptions(ClientOptions, TeamOptions, AnswerOutput, FileOptions):
     "What `cosee ask` and `cosee demo` share; which document and which questions is said in ways of their own."

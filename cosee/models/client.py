@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
 from .backends import CallRecord, cut_when, note_call, streamed_to, unrecorded
-from .usage import Usage, image_tokens
+from .usage import Fault, Usage, image_tokens
 from ..pages import ShownPages, as_picture
 
 # %% ../../nbs/00_model.ipynb #d2372808
@@ -224,6 +224,7 @@ class Reply:
 class NoReply(RuntimeError):
     "A reply that is of no use, and would be of none a second time: cut off before it said anything, or refused."
     final = True
+    fault: ClassVar[Fault] = 'model'
 
 class NoRoom(ValueError):
     "A longest reply that is shorter than the shortest one which can be written."

@@ -15,7 +15,7 @@ from typing import Any, Literal, Optional, TYPE_CHECKING, TypeVar, Union, cast
 from .backends import Backend, TextStream, text_stream, usual_backend, with_key
 from .client import (FinishReason, Message, Outcome, Params, Picture, Rendered, Reply, Schema, VLMClient,
                                  checked_blocks, estimate_usage, prompt_text)
-from .usage import Usage, image_tokens
+from .usage import Fault, Usage, image_tokens
 from ..utils.config import need, redact
 from ..utils.text import break_tokens
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['MAX_BODY', 'T', 'Turn', 'MOST_TOKENS', 'OutOfBounds', 'Elsewhere', 'BadBody', 'TooLate', 'Hopeless', 'bounded',
-           'within', 'http_settings', 'VLMClientError', 'AuthenticationError', 'QuotaError', 'TimeoutError',
-           'ServerError', 'RequestError', 'OverloadedError', 'StreamOnlyError', 'ContextError', 'RateLimitError',
-           'ResponseParseError', 'ImagesRefused', 'Encoded', 'encode_image', 'ImageEncoder', 'wrapped', 'unwrapped',
-           'strict_schema', 'RemoteClient', 'StreamRefused', 'BrokenStream', 'UnreadableStream', 'unbroken', 'Counts',
-           'count_of']
+           'within', 'http_settings', 'VLMClientError', 'AccountError', 'AuthenticationError', 'QuotaError',
+           'TimeoutError', 'ServerError', 'RequestError', 'OverloadedError', 'StreamOnlyError', 'ContextError',
+           'RateLimitError', 'ResponseParseError', 'ImagesRefused', 'Encoded', 'encode_image', 'ImageEncoder',
+           'wrapped', 'unwrapped', 'strict_schema', 'RemoteClient', 'StreamRefused', 'BrokenStream', 'UnreadableStream',
+           'unbroken', 'Counts', 'count_of']
 
 # %% ../../nbs/models/01_remote.ipynb #a9dd5c10
 class OutOfBounds(BaseException):
@@ -148,18 +148,18 @@ def http_settings() -> dict[str, Any]:
 class VLMClientError(Exception):
     "A model could not be asked, or its reply cannot be used."
     final = False   # would asking again bring the same?
+    fault: Fault = 'model' # what kept a question from its answer
 
     def __init__(self, message: str, usage: Optional[Usage] = None):
         super().__init__(redact(' '.join(str(message).split())))
         self.usage = usage or Usage(calls=0)
 
-class AuthenticationError(VLMClientError):
-    "The key is missing or refused."
-    final = True
+class AccountError(VLMClientError):
+    "The account does not allow to ask the model."
+    final, fault = True, 'account'
 
-class QuotaError(VLMClientError):
-    "The account is used up."
-    final = True
+class AuthenticationError(AccountError): "The key is missing or refused."
+class QuotaError(AccountError): "The account is used up."
 
 class TimeoutError(VLMClientError, builtins.TimeoutError): "No answer in time."
 class ServerError(VLMClientError): "The server failed, or the connection broke."
@@ -175,7 +175,7 @@ class StreamOnlyError(RequestError):
 
 class ContextError(RequestError):
     "The prompt and its reply do not fit the model's context: show fewer pages, or smaller ones."
-    final = True
+    final, fault = True, 'context'
 
 # %% ../../nbs/models/01_remote.ipynb #d5d406e8
 class RateLimitError(VLMClientError):

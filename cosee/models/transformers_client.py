@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Optional, Union
 from .backends import text_stream
 from .batching import answered
 from .checkpoint import LOCAL, load_model
@@ -22,7 +22,7 @@ from .prompts import (MAX_PIXELS, MIN_PIXELS, Boundary, KeptPictures, Prompt, in
                                   token_inputs)
 from .replies import (MARKS, bare_draft, most_thoughts, split_draft, switched, thinker_of, thinking,
                                     unwrapped)
-from .usage import Usage
+from .usage import Fault, Usage
 from ..utils.config import need
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -37,6 +37,7 @@ __all__ = ['CallGroups', 'GET_ANY', 'VALUE_TOKENS', 'ContextOverflow', 'check_co
 class ContextOverflow(ValueError):
     "A prompt that does not fit the model's context together with its reply."
     final = True
+    fault: ClassVar[Fault] = 'context'
 
 def check_context(
     p: Prompt,      # of a call

@@ -26,7 +26,7 @@ from ..utils.files import digest, file_hash
 from ..focus import listed
 from ..pages import Pages
 from ..qa import answer_question
-from ..models.usage import Ledger
+from ..models.usage import Ledger, declared_fault
 from ..models.batching import own_account
 from ..models.transcriber import PageBill, page_bill
 from .config import BudgetConfig, DataConfig, MADE, RunConfig, budget_of, metrics_of
@@ -252,6 +252,7 @@ def answer_one(
         record = _finish_record(config, record, outcome, len(sample['images']))
     except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`
         record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 400)}'
+        if fault := declared_fault(e): record['fault'] = fault
         record['usage'] = ledger.total.to_dict()
     reading = getattr(words, 'seconds', 0.) - before
     record['times'] = dict(seconds=round(max(0., time.perf_counter() - start - reading), 4),

@@ -22,10 +22,9 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.exceptions import HTTPException
 from .. import __version__
 from .documents import Caller, DocumentInfo, RequestError
-from ..budgets import Fault
 from ..episode import AnswerPage, Confidence, GuessedAnswer, NamedFiles, Printed, Reason, Stopped
 from ..qa import method_names
-from .answering import EpisodeInfo, Note, OVER, Settings, UnreadPages
+from .answering import (EpisodeInfo, LeftOutFiles, Note, OVER, Settings, ToldFault, UnreadPages)
 from .episodes import EpisodeService, PagesRead
 from .jobs import EpisodeEvent
 from .security import (AllowedHosts, CALLER, LOCAL_HOSTS, SMALL_BODY, SecurityMiddleware, Tokens,
@@ -72,6 +71,7 @@ class DocumentForm(BaseModel):
     pages: int
     kind: str = Field(description='path or upload')
     at: str = Field(description='when it was opened, in UTC')
+    left_out: LeftOutFiles
 
 class EpisodeForm(BaseModel):
     "A question and what became of it."
@@ -96,8 +96,7 @@ class EpisodeForm(BaseModel):
     because: str = Field(description='the evidence as a sentence')
     stopped: Stopped
     error: Optional[str] = Field(description='why there is no answer, where something went wrong')
-    fault: Optional[Fault] = Field(description='what kept it from its answer: the account, the context of the model, '
-                                               'the model, the pages or the budget')
+    fault: ToldFault
     usage: dict[str, Any] = Field(description='tokens and calls')
     reading: Optional[dict[str, Any]] = Field(description='tokens of pages that a model wrote down, each paid for '
                                               'once, and how many were kept from before')

@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
 from ..board import Board, Cell, whole_document
 from ..controller import CoSeeController, rank_hypotheses
-from ..episode import Hypothesis, is_proposal, told_apart
+from ..episode import Hypothesis, answer_words, is_proposal, told_apart
 from ..focus import listed
 from ..models.usage import BudgetExceeded
 from ..text.ocr import reading_told
 from ..utils.json_scan import preview_reply
-from ..utils.text import abstains, clean, counted, left_text, one_line
+from ..utils.text import clean, counted, left_text, one_line
 from .drawing import annotate
 from .episode import EpisodeLike, board_html, board_of, episode_sections, episodes_page, question_of
 from .html import Html, asset, el
@@ -110,9 +110,7 @@ def episode_fallback(
 ) -> str:                                 # HTML without scripts and styles
     "An episode where no script runs."
     board, page = board_of(episode), episode.get('page')
-    guess = f"Withheld; the guess is: {episode['guess']}" if episode.get('guess') else ''
-    none = 'Not answerable from these pages' if abstains(episode.get('answer')) else ''
-    said = clean(episode.get('status') or guess or none or episode['answer'], 400)
+    said = clean(episode.get('status') or answer_words(episode), 400)
     cells = board.get_cells_by_page(page) if page else []
     shown = _draw_evidence(pages, page, cells) if pages and page and 0 < page <= len(pages) else None
     parts = (el('p', clean(question_of(episode), 400)),

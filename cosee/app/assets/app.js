@@ -302,11 +302,7 @@ function drawAsked() {
       withErrorMessage(show)(e.id);
     };
     const href = addressOf({ document: doc.id, episode: e.id, page: 1 });
-    const said = h(
-      'b',
-      {},
-      `${mark}${e.state === 'done' ? (e.answer ?? e.guess ?? '–').slice(0, 40) : e.state}`,
-    );
+    const said = h('b', {}, `${mark}${e.state === 'done' ? answerInWords(e).slice(0, 60) : e.state}`);
     return h(
       'a',
       { href, title, click, dir: 'auto', 'aria-current': isHere ? 'page' : null },

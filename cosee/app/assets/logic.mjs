@@ -141,11 +141,29 @@ export function settingsOf(fields, usual) {
     max_tokens: number(fields.max_tokens),
     k: number(fields.k),
     tools: fields.tools,
+    set: ownSettings(fields.set),
   };
   const isSaid = ([name, value]) =>
     value !== null && value !== undefined && JSON.stringify(value) !== JSON.stringify(usual[name]);
   return Object.fromEntries(Object.entries(said).filter(isSaid));
 }
+
+// Settings of the method as one types them: num_samples=5, accept=require_evidence+self_check.
+export function ownSettings(text) {
+  const read = word => {
+    if (word.includes('+')) return word.split('+');
+    if (word === 'true' || word === 'false') return word === 'true';
+    return word !== '' && Number.isFinite(Number(word)) ? Number(word) : word;
+  };
+  const parts = String(text ?? '').split(',');
+  const pairs = parts.map(part => part.split('=').map(word => word.trim()));
+  return Object.fromEntries(pairs.filter(([name]) => name).map(([name, value = '']) => [name, read(value)]));
+}
+
+export const ownSettingsInWords = set =>
+  Object.entries(set ?? {})
+    .map(([name, value]) => `${name}=${Array.isArray(value) ? value.join('+') : value}`)
+    .join(', ');
 
 // May a team be asked? Then its shape matters.
 export const asksTeam = method => ['auto', 'team', 'escalate', 'blind'].includes(method);
@@ -174,6 +192,7 @@ export function settingsInWords(settings, usual) {
     focus !== usual.focus ? `focus ${focus}` : '',
     tokens ? `${tokens.toLocaleString('en')} tokens at most` : '',
     isTeam && tools ? 'with tools' : '',
+    ownSettingsInWords(settings.set),
   ];
   return words.filter(Boolean).join(', ');
 }
@@ -187,7 +206,8 @@ export function helpFor(episode, { models, advice }) {
   if (episode.right !== false && !isNone && episode.state !== 'failed') return null;
   const asked = episode.settings.client || models[0].name;
   const method = episode.settings.method ?? 'auto';
-  const step = (words, change) => ({ words, settings: { ...episode.settings, ...change } });
+  const { set: _, ...kept } = episode.settings; // settings of its method are those of no other
+  const step = (words, change) => ({ words, settings: { ...kept, ...change } });
   const others = models.filter(({ name }) => name !== asked && name !== READER).slice(0, 3);
   const steps = others.map(({ name }) => step(`Ask ${name}`, { client: name, method: 'auto' }));
   const isTeam = asked === READER || ['team', 'blind'].includes(method);
@@ -245,9 +265,10 @@ export const MARKS = [
   ['open', 'Not marked', e => e.right === null || e.right === undefined],
 ];
 
+// The same words as everywhere, see `answer_words` of cosee.controller.
 export function answerInWords(e) {
-  const none = e.guess ? `withheld; the guess is ${e.guess}` : 'not answerable from these pages';
-  if (e.state === 'done') return e.answer ?? none;
+  const none = e.fault ? 'No answer' : 'Not answerable from these pages';
+  if (e.state === 'done') return e.answer ?? (e.guess ? `Withheld; the guess is: ${e.guess}` : none);
   const why = String(e.error ?? '').replace(/^\w+: /, '');
   return (
     { waiting: 'waiting', running: 'running' }[e.state] ??
