@@ -40,7 +40,8 @@ from cosee.models.registry import CLIENTS, create_vlm_client, make_client, regis
 from cosee.models.remote import RemoteClient, ServerError
 from cosee.text.ocr import TextExtractor
 from cosee.pages import PageError, load_pages, open_image, page_sizes
-from cosee.planner.planning import PlanCache, plan, planner_client, planner_node
+from cosee.planner.nodes.planner import PlanCache, plan, planner_node
+from cosee.planner.vlm_client import planner_client
 from cosee.runs.inspect_log import write_inspect
 from cosee.runs.log import RunLog, write_about
 from cosee.runs.record import answer_one

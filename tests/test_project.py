@@ -154,7 +154,7 @@ PROMPTS = [("agents:SCANNER_ROLE_PROMPT", "02_agents"), ("agents:DETAIL_READER_R
            ("policies:COT_PROMPT", "core/03_policies"), ("eval.judge:JUDGE_PROMPT", "eval/12_judge"),
            ("models.text_prompts:SHARED_PROMPT", "models/20_text_prompts"),
            ("models.text_prompts:ANSWER_PROMPT", "models/20_text_prompts"),
-           ("planner.planning:PLANNER_PROMPT", "planner/00_planning")]
+           ("planner.nodes.planner:PLANNER_PROMPT", "planner/02_planner_node")]
 PROMPTS += [(f"screen.config:SYSTEM_PROMPTS.{style}", "screen/01_config") for style in ("compact", "computer-use")]
 PROMPTS += [(f"tools.sight:{tool}.description", "tools/05_agent") for tool in ("Zoom", "Ocr", "FindPage", "ReadBoard")]
 
@@ -226,7 +226,7 @@ def test_a_misspelt_name_is_told_what_was_meant(asked, meant):
 
 
 @pytest.mark.parametrize("first",
-                         ["", "import cosee.pages, cosee.planner.planning, cosee.cli.entry, cosee.view.drawing"])
+                         ["", "import cosee.pages, cosee.planner.nodes.planner, cosee.cli.entry, cosee.view.drawing"])
 def test_no_module_stands_in_the_way_of_a_name(first):
     "A submodule that was imported before takes the place of no name that a package offers."
     code = (f"{first}\nimport importlib, types\n"

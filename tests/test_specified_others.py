@@ -18,7 +18,7 @@ from cosee.models.testing import ScriptedClient, random_checkpoint
 from cosee.models.clients import reading_client
 from cosee.models.text_client import MultimodalClient
 from cosee.planner import VLMClient, create_vlm_client, plan, planner_client, planner_graph, planner_node
-from cosee.planner.planning import PLANNER_PROMPT, planner_prompt
+from cosee.planner.nodes.planner import PLANNER_PROMPT, planner_prompt
 from cosee.tools.base import Calculate
 from cosee.utils.config import ConfigError
 from fake_servers import FakeServer, asked
