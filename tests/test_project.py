@@ -25,7 +25,7 @@ HEAVY = {"torch", "torchvision", "transformers", "accelerate", "bitsandbytes", "
          "pypdfium2", "pandas", "matplotlib", "reportlab", "ipywidgets", "IPython", "llguidance", "openai",
          "anthropic", "google", "ray", "anywidget", "langgraph", "sentence_transformers"}
 OWNERS = packages_distributions()
-PACKAGES = ("cosee", "cosee.planner", "cosee.screen", "cosee.tools")   # those that offer names
+PACKAGES = ("cosee", "cosee.document", "cosee.planner", "cosee.screen", "cosee.tools")   # those that offer names
 # Machine paths have no place in an output: they differ from one machine to the next.
 MACHINE_PATH = re.compile(r"(?<![\w./:<-])/(?:home|root|tmp|Users|private|var|opt|mnt)/[\w.-]+|"
                           + re.escape(f"{ROOT}/"))

@@ -11,7 +11,7 @@ from typing import Any, Callable, NamedTuple, Optional, TYPE_CHECKING, TypedDict
 from ..pages import load_pages
 from .state import AgenticIQAState, PlannerOutput, error_text
 from .vlm_client import Picture, load_image
-from ..tools.base import Tool, object_schema
+from ..document.tool import Tool, object_schema
 from ..tools.sight import PAGE_TOOL_NAMES, ToolResult
 from ..utils.boxes import Box
 if TYPE_CHECKING:
