@@ -121,10 +121,10 @@ def test_the_page_on_architecture_has_the_rooms_that_imports_are_checked_by():
     rules.read(ROOT / ".importlinter")
     layers = rules["importlinter:contract:layers"]["layers"].split("\n")[1:]
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    table = [re.findall("`([a-z]+)`", row) for row in re.findall(r"^\| (`[a-z`, ]+) \|", text, re.M)]
+    table = [re.findall("`([a-z_]+)`", row) for row in re.findall(r"^\| (`[a-z_`, ]+) \|", text, re.M)]
     rooms = [layer.split(" | ") for layer in layers]
     assert table == rooms
-    drawn = re.findall(r"<br>([a-z ·]+)", text.partition("```mermaid")[2].partition("```")[0])
+    drawn = re.findall(r"<br>([a-z_ ·]+)", text.partition("```mermaid")[2].partition("```")[0])
     assert sorted(" · ".join(drawn).split(" · ")) == sorted(room for layer in rooms for room in layer)
 
 
