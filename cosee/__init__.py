@@ -29,7 +29,8 @@ if TYPE_CHECKING:
                              Tag as Tag, View as View)
     from cosee.agents import (Action as Action, Agent as Agent, CrossCheckerAgent as CrossCheckerAgent,
                               DetailReaderAgent as DetailReaderAgent, ScannerAgent as ScannerAgent, team as team)
-    from cosee.controller import CoSeeController as CoSeeController, Episode as Episode, replay as replay
+    from cosee.controller import CoSeeController as CoSeeController, replay as replay
+    from cosee.episode import Episode as Episode
     from cosee.models.usage import BudgetExceeded as BudgetExceeded, Ledger as Ledger
     from cosee.models.client import VLMClient as VLMClient
     from cosee.models.testing import ScriptedClient as ScriptedClient

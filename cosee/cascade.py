@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Literal, Optional, cast, get_args
 from .agents import (DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Action, Agent, Model, invalid_action,
                           reading_of, words_of)
 from .board import Board, View
-from .budgets import DIRECT, Task, pages_of_trace
-from .controller import (MODEL_FAILED, PAGES_FAILED, CoSeeController, Episode, OnEvent, withhold)
+from .budgets import DIRECT, Task
+from .controller import CoSeeController, OnEvent
+from .episode import MODEL_FAILED, PAGES_FAILED, Episode, pages_of_trace, withhold
 from .models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
 from .models.text_prompts import (CHECK_PROMPT, CHECK_TOKENS, p_true_logit, rules_first_confidence,
                                      self_check_confidence)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Optional, Union, cast
 from .budgets import NOBODY, describe_failure, fault_of
 from .cascade import EvidenceChecker, find_print
-from .controller import MODEL_FAILED, Episode, Event, OnEvent, Snap, proposals_of
+from .controller import OnEvent, Snap
+from .episode import MODEL_FAILED, Episode, Event, proposals_of
 from .focus import FocusSpec, index_of
 from .models.backends import usual_config
 from .models.clients import reading_client

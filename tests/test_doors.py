@@ -21,7 +21,7 @@ from cosee.models.remote import AuthenticationError, ContextError, QuotaError, V
 from cosee.models.registry import make_client
 from cosee.models.testing import ScriptedClient
 from cosee.chat import Chat
-from cosee.controller import Episode
+from cosee.episode import Episode
 from cosee.pagewise import PageByPage
 from cosee.policies import Single, Team, Vote, make_method
 from cosee.pages import load_pages

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..agents import ActionError, ROLES
 from ..board import Board
 from ..budgets import outcome_of
-from ..controller import add_note, proposals_of, replay
+from ..controller import add_note, replay
+from ..episode import proposals_of
 from ..policies import METHODS
 from ..runs.log import Record
 from ..runs.figures import episode_markdown

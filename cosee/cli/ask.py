@@ -21,7 +21,7 @@ from ..utils.config import no_such
 from ..utils.text import NOT_ANSWERABLE, check_question, counted, left_text, one_line, same_answer
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from cosee.controller import Episode
+    from cosee.episode import Episode
     from cosee.focus import FocusSpec
     from cosee.retrieval.index import PageIndex
     from cosee.models.client import VLMClient
@@ -57,8 +57,8 @@ class TeamOptions(Options):
     max_steps: Optional[Count] = option(None, 'most rounds of the team (default: as the method has it)', 'N',
                                         shown=True)
     max_tokens: Optional[Count] = option(None, 'hard budget of tokens for each question', 'N', shown=True)
-    agents: str = option(_AGENTS, 'roles in order of their turns, or a YAML file that lists roles of your own, each '
-                                  'with a name and a duty', 'A,B,...')
+    agents: str = option(_AGENTS, 'roles in order of their turns, how many of the three, or a YAML file that lists '
+                                  'roles of your own, each with a name and a duty', 'A,B,...')
     order: Literal['sequential', 'parallel', 'blind'] = option(
         'sequential', "parallel: the agents of a step do not see each other's notes; blind: in the first step all "
                       'propose an answer that nobody has heard')

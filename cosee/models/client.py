@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Picture', 'Schema', 'Params', 'TaskType', 'Block', 'THUMBNAIL_PIXELS', 'FinishReason', 'GEN_DEFAULTS', 'Outcome', 'LEAST_REPLY', 'PageInput', 'Turn', 'Request', 'page_inputs', 'page_request', 'TextBlock', 'ImageBlock', 'Message', 'content_blocks', 'checked_blocks', 'message_blocks', 'prompt_text', 'request_texts', 'request_messages', 'build_messages', 'shows_pages', 'TokenLogprob', 'Reply', 'NoReply', 'usable', 'merged', 'attempt', 'Rendered', 'VLMClient', 'estimate_usage', 'prompt_request', 'ask', 'ask_many', 'accepted', 'is_client', 'GenerateClient', 'as_client', 'thought_tokens', 'most_tokens']
+__all__ = ['Picture', 'Schema', 'Params', 'TaskType', 'Block', 'THUMBNAIL_PIXELS', 'FinishReason', 'GEN_DEFAULTS', 'Outcome', 'LEAST_REPLY', 'PageInput', 'Turn', 'Request', 'page_inputs', 'page_request', 'TextBlock', 'ImageBlock', 'Message', 'content_blocks', 'checked_blocks', 'message_blocks', 'prompt_text', 'request_texts', 'request_messages', 'build_messages', 'shows_pages', 'TokenLogprob', 'Reply', 'NoReply', 'NoRoom', 'usable', 'merged', 'attempt', 'Rendered', 'VLMClient', 'estimate_usage', 'prompt_request', 'ask', 'ask_many', 'accepted', 'is_client', 'GenerateClient', 'as_client', 'thought_tokens', 'most_tokens']
 
 # %% ../../nbs/00_model.ipynb #2c1a31f5
 import math, time
@@ -223,6 +223,9 @@ class Reply:
 class NoReply(RuntimeError):
     "A reply that is of no use, and would be of none a second time: cut off before it said anything, or refused."
     final = True
+
+class NoRoom(ValueError):
+    "A longest reply that is shorter than the shortest one which can be written."
 
 def usable(
     reply: Reply # of a model

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Callable, Optional, Union
 from ..agents import team
-from ..controller import CoSeeController, Episode
+from ..controller import CoSeeController
+from ..episode import Episode
 from ..models.client import VLMClient
 from ..models.usage import Ledger
 from ..pages import load_pages

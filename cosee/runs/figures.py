@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple, Optional, TYPE_CHECKING, Union
 from ..board import Board, Cell, WHOLE_DOCUMENT, cell_page
-from ..controller import proposals_of
+from ..episode import proposals_of
 from ..eval.statistics import Bin
 from .analysis import Calibration, Flow, Herding
 from .answers import Answer

@@ -23,9 +23,9 @@ from starlette.exceptions import HTTPException
 from .. import __version__
 from .documents import Caller, DocumentInfo, RequestError
 from ..budgets import Fault
+from ..episode import AnswerPage, Confidence, GuessedAnswer, NamedFiles, Printed, Reason, Stopped
 from ..qa import method_names
-from .answering import (EpisodeInfo, Note, OVER, Settings,
-                                    ConfidenceField, FilesField, GuessField, PrintedField, ReasonField, UnreadField)
+from .answering import EpisodeInfo, Note, OVER, Settings, UnreadPages
 from .episodes import EpisodeService, PagesRead
 from .jobs import EpisodeEvent
 from .security import (AllowedHosts, CALLER, LOCAL_HOSTS, SMALL_BODY, SecurityMiddleware, Tokens,
@@ -84,17 +84,17 @@ class EpisodeForm(BaseModel):
     asked: str = Field(description='when, in UTC')
     earlier: Optional[str] = Field(description='id of the episode from which it goes on')
     answer: Optional[str] = Field(description='null where there is none, or where it was withheld')
-    guess: GuessField
-    reason: ReasonField
-    confidence: ConfidenceField
-    printed: PrintedField
-    files: FilesField
-    unread: UnreadField
-    page: Optional[int] = Field(description='where the answer or the guess stands, from 1')
+    guess: GuessedAnswer
+    reason: Reason
+    confidence: Confidence
+    printed: Printed
+    files: NamedFiles
+    unread: UnreadPages
+    page: AnswerPage
     box: Optional[list[float]] = Field(description='on that page: left, top, right, bottom in 0-1')
     evidence: list[dict[str, Any]] = Field(description='pages and boxes on which it rests, best first')
     because: str = Field(description='the evidence as a sentence')
-    stopped: str = Field(description='why the episode ended')
+    stopped: Stopped
     error: Optional[str] = Field(description='why there is no answer, where something went wrong')
     fault: Optional[Fault] = Field(description='what kept it from its answer: the account, the context of the model, '
                                                'the model, the pages or the budget')

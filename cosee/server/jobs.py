@@ -9,7 +9,7 @@ from contextlib import suppress
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Optional, TypedDict, TypeVar
-from ..controller import Event
+from ..episode import Event
 from .answering import OVER, Settings, State
 from .documents import Caller, RequestError
 from ..models.usage import BudgetExceeded

@@ -19,8 +19,8 @@ from pydantic import BaseModel, Field
 from .. import __version__
 from ..board import WHOLE_DOCUMENT, Board, Cell, cell_line, cell_page
 from ..utils.boxes import Box, is_box
-from .answering import (EpisodeInfo, Note, Settings,
-                                    ConfidenceField, FilesField, GuessField, PrintedField, ReasonField, UnreadField)
+from ..episode import AnswerPage, Confidence, GuessedAnswer, NamedFiles, Printed, Reason, Stopped
+from .answering import EpisodeInfo, Note, Settings, UnreadPages
 from .episodes import EpisodeService
 from .documents import Caller, Document, RequestError, caller_of
 from .security import CALLER, LOCAL_HOSTS, SecurityMiddleware, Tokens, AllowedHosts
@@ -59,17 +59,17 @@ class Answer(BaseModel):
     "What the team found."
     episode: str = Field(description='its id, for the tool board and for going on')
     answer: Optional[str] = Field(description='null: the pages do not say, or it was withheld')
-    guess: GuessField
-    reason: ReasonField
-    confidence: ConfidenceField
-    printed: PrintedField
-    files: FilesField
-    unread: UnreadField
-    page: Optional[int] = Field(description='where the answer or the guess stands')
+    guess: GuessedAnswer
+    reason: Reason
+    confidence: Confidence
+    printed: Printed
+    files: NamedFiles
+    unread: UnreadPages
+    page: AnswerPage
     box: Optional[list[float]] = Field(description='on that page, in 0-1')
     evidence: list[dict[str, Any]] = Field(description='pages and boxes on which it rests, best first')
     because: str = Field(description='the evidence as a sentence')
-    stopped: str = Field(description='why the team ended')
+    stopped: Stopped
     tokens: int
     reading: Optional[dict[str, Any]] = Field(description='tokens of pages that a model wrote down, each once')
     seconds: float

@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict, Union, cast
 from ..board import WHOLE_DOCUMENT, USER, Board, Cell, cell_page, has_page
-from ..controller import proposals_of
+from ..episode import proposals_of
 from ..utils.boxes import Box, Size, is_box, placed
 from ..utils.files import write_whole
 from ..focus import listed

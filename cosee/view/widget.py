@@ -11,7 +11,8 @@ from functools import cache, partial
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
 from ..board import Board, Cell, whole_document
-from ..controller import CoSeeController, Hypothesis, is_proposal, rank_hypotheses, told_apart
+from ..controller import CoSeeController, rank_hypotheses
+from ..episode import Hypothesis, is_proposal, told_apart
 from ..focus import listed
 from ..models.usage import BudgetExceeded
 from ..text.ocr import reading_told
