@@ -11,8 +11,9 @@ from pydantic import AfterValidator
 from .agents import ANSWER_RULES, PLAIN_GEN, Agent, ROLES
 from .budgets import Instruction, Prompt, Task, stochastic_rounding
 from .episode import MODEL_FAILED, Episode
-from .document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
-                            VLMLanguageModel)
+from .document.document import Content, Document
+from .document.interactive_document import (DEBUG_TAG, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
+                                                 VLMLanguageModel)
 from .models.client import LEAST_REPLY, NoReply, Reply, TaskType, VLMClient
 from .models.usage import BudgetExceeded
 from .policies import (ANSWER_LINES, Count, PageSelection, Policy, Roles, Whole, build_team, check_roles,

@@ -366,7 +366,7 @@ def make_client(
 def _find_complaint(text: str, schema: Optional[dict[str, Any]]) -> Optional[str]:
     "What keeps a reply from being what was asked for: a plan, or an action"
     from cosee.agents import parse_reply
-    from cosee.planner.planning import plan_complaint
+    from cosee.planner.vlm_client import plan_complaint
     wants_plan = 'query_type' in ((schema or {}).get('properties') or {})
     return plan_complaint(text) if wants_plan else parse_reply(text).error or None
 

@@ -33,7 +33,8 @@ def direct_answer(
     page_selection: FocusSpec = 'all'  # which pages are shown, see `make_focus`
 ) -> str:                              # the answer
     "Ask once, without reasons; raises ValueError where the question is empty."
-    policy = Single(max_new_tokens=max_new_tokens, focus=page_selection)
+    longest = merged(gen_kwargs).get('max_new_tokens') or max_new_tokens
+    policy = Single(max_new_tokens=longest, focus=page_selection)
     return policy.answer(images, question, qwen_client, gen=gen_kwargs)['answer']
 
 # %% ../../nbs/06_baselines.ipynb #d7ba8f62

@@ -20,8 +20,9 @@ from ..models.client import GEN_DEFAULTS, ask, most_tokens, page_request
 from ..models.remote import ResponseParseError, VLMClientError
 from ..models.usage import Ledger, Usage
 from .quality import MEASURES
-from .planning import (PLAN_FIELDS_PROMPT, PlanControlFlags, PlannerOutput, error_text, parse_plan,
-                                    planner_schema, settle_plan)
+from .nodes.planner import PLAN_FIELDS_PROMPT
+from .state import (PlanControlFlags, PlannerOutput, error_text, parse_plan, planner_schema,
+                                 settle_plan)
 from .quality import Finding, ImageQuality, quality_text, scope_box, split_required, wanted_measures
 from ..policies import Team
 from ..tools.agent import ToolAgent, with_tools
