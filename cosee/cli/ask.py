@@ -7,6 +7,8 @@ from __future__ import annotations
 import json, math, re, shutil, sys, time
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Callable, ClassVar, Literal, Optional, TYPE_CHECKING
@@ -26,13 +28,14 @@ if TYPE_CHECKING:
     from cosee.focus import FocusSpec
     from cosee.retrieval.index import PageIndex
     from cosee.models.client import VLMClient
+    from cosee.models.transcriber import PageBill, Transcriber
     from cosee.text.ocr import TextExtractor
     from cosee.pages import Page, Pages
     from cosee.policies import Policy
 
 # %% auto #0
-__all__ = ['Answers', 'TeamOptions', 'AnswerOutput', 'AnswerOptions', 'AskOptions', 'ask', 'sample_questions', 'DemoOptions',
-           'demo']
+__all__ = ['Tell', 'TeamOptions', 'AnswerOutput', 'AnswerOptions', 'AskOptions', 'Asking', 'ask', 'sample_questions',
+           'DemoOptions', 'demo']
 
 # %% ../../nbs/cli/06_ask.ipynb #d6edceb5
 _AGENTS = 'scanner,detail_reader,cross_checker'
@@ -92,9 +95,6 @@ class AnswerOptions(ClientOptions, TeamOptions, AnswerOutput, FileOptions):
     pages: Optional[str] = None
     dpi: Optional[int] = None
     password: Optional[str] = None
-    bill: Any = None            # what the model that writes pages down was asked
-    method_said: bool = False   # was the user told how the model is asked?
-    unread: dict[int, str] = Field({})   # pages that cannot be read, and why
 
 # %% ../../nbs/cli/06_ask.ipynb #aea61e70
 class AskOptions(AnswerOptions):
@@ -148,6 +148,29 @@ def _check_questions(args: AnswerOptions) -> list[str]:
     if args.html and Path(args.html).is_dir(): raise Stop(f'--html: {args.html} is a folder; name a file', BAD_INPUT)
     return [q.encode(errors='replace').decode() for q in args.question]
 
+# %% ../../nbs/cli/06_ask.ipynb #ask51n01
+Tell = Callable[..., None]   # `say` of the options: a line, and how it ends
+
+@dataclass
+class Asking:
+    "A document, who is asked about it and how, and what came of it."
+    pages: Pages
+    client: VLMClient
+    policy: Policy
+    tell: Tell
+    focus: FocusSpec = 'auto'        # which pages are shown
+    max_tokens: Optional[int] = None # for each question
+    snap: Any = 'auto'               # see `CoSeeController`
+    dpi: int = _DPI                  # at which PDFs are drawn
+    shows_drafts: bool = False       # is there a terminal in which a reply can be seen as it is written?
+    hints: bool = False              # is it said where no model was asked, and one would help?
+    transcriber: Optional[Transcriber] = None # the model that writes pages down, where one does
+    bill: Optional[PageBill] = None  # what that was asked
+    reading: float = 0.              # seconds in which pages were read before the first question
+    unread: dict[int, str] = field(default_factory=dict)  # pages that cannot be read, and why
+    episodes: list[Episode] = field(default_factory=list) # one for each question that was answered
+    results: list[Result] = field(default_factory=list)   # of these
+
 # %% ../../nbs/cli/06_ask.ipynb #827bf252
 def _tell_numbers(args: AnswerOptions, pages: Pages):
     "Say once how pages are counted, where a number is asked for by which a PDF calls another page"
@@ -157,8 +180,8 @@ def _tell_numbers(args: AnswerOptions, pages: Pages):
             say(args, f'pages are counted from the first: what the PDF calls page {label} is page {page.file_page}')
             return
 
-def _open_document(args: AnswerOptions) -> tuple[Pages, VLMClient]:
-    "Pages and client; whatever the user can mend raises `Stop`"
+def _begin(args: AnswerOptions) -> Asking:
+    "Open the document, and who is asked; whatever the user can mend raises `Stop`"
     from cosee.models.remote import VLMClientError
     from cosee.pages import files_of, load_pages
     try:
@@ -170,26 +193,29 @@ def _open_document(args: AnswerOptions) -> tuple[Pages, VLMClient]:
         if args.pages and (last := page_names_of(pages)[-1]) != f'page {len(pages)}':
             say(args, f'pages are counted within this choice: the last one is {last}')
         tell_duties(args, args.client or '', read_roles(args.agents))
-        return pages, make_client(args)
+        return Asking(pages, make_client(args), _choose_policy(args), partial(say, args), max_tokens=args.max_tokens,
+                      snap=_SNAPS[args.snap], dpi=args.dpi or _DPI, hints=args.client == 'ocr',
+                      shows_drafts=sys.stderr.isatty() and not args.quiet and not args.as_json,
+                      transcriber=open_transcriber(args))
     except (ValueError, ImportError, VLMClientError) as e: raise Stop(str(e), BAD_INPUT) from e
 
 # %% ../../nbs/cli/06_ask.ipynb #9be96413
 _EVERY = 4   # seconds between two lines of progress where standard error is no terminal
 
-def _say_progress(args: AnswerOptions, text: str, due: bool):
+def _say_progress(tell: Tell, text: str, due: bool):
     "A line that the next one takes the place of, in a terminal; elsewhere a line, if one is due"
-    say(args, text, end='\n' if due and not sys.stderr.isatty() else '')
+    tell(text, end='\n' if due and not sys.stderr.isatty() else '')
 
 class _ReadingProgress:
     "How far the reading of pages is: told each time in a terminal, else every few seconds"
     def __init__(self,
-        args: AnswerOptions, # `quiet` is read
-        pages: int,          # how many there are
+        tell: Tell, # tells it
+        pages: int, # how many there are
         doing: tuple[str, str] = ('reading', 'read') # what is done with them, and what is done then
     ):
-        self.args, self.pages, self.done_word = args, pages, doing[1]
+        self.told_to, self.pages, self.done_word = tell, pages, doing[1]
         self.start = self.last = time.perf_counter()
-        _say_progress(args, f"{doing[0]} {counted(pages, 'page')} ...", due=True)
+        _say_progress(tell, f"{doing[0]} {counted(pages, 'page')} ...", due=True)
 
     @property
     def seconds(self) -> float:
@@ -204,16 +230,16 @@ class _ReadingProgress:
         if due: self.last = time.perf_counter()
         left = left_text(self.seconds, done, self.pages)
         if 0 < done < self.pages:
-            _say_progress(self.args, f'{done} of {self.pages} pages {self.done_word}{left} ...', due)
+            _say_progress(self.told_to, f'{done} of {self.pages} pages {self.done_word}{left} ...', due)
 
 # %% ../../nbs/cli/06_ask.ipynb #9107891a
-def _describe_reading(args: AnswerOptions, counts: Counter[str]) -> str:
+def _describe_reading(reader: Optional[Transcriber], counts: Counter[str]) -> str:
     "How many pages were read, how many were known, and what a model was asked for them"
-    fresh, known, reader = counts['ocr'] + counts['text'] + counts['model'], counts['cache'], open_transcriber(args)
+    fresh, known = counts['ocr'] + counts['text'] + counts['model'], counts['cache']
     asked = f' by {reader.by} for {reader.usage.total_tokens:,} tokens' if reader and reader.usage.calls else ''
     return f"{counted(fresh, 'page')} read{f', {known:,} from the cache' * (known > 0)}{asked}"
 
-def _read_batch(args: AnswerOptions, words: TextExtractor, pages: list[Page]):
+def _read_batch(asking: Asking, words: TextExtractor, pages: list[Page]):
     "Read the text of a few pages together, or one by one where that fails; what cannot be read is told"
     from cosee.pages import PageError
     try:
@@ -222,38 +248,42 @@ def _read_batch(args: AnswerOptions, words: TextExtractor, pages: list[Page]):
         unread += [(page, f"not read to its end: {why}") for page, p in read if (why := p.get('unfinished'))]
     except PageError as e:
         if len(pages) > 1:
-            for page in pages: _read_batch(args, words, [page])
+            for page in pages: _read_batch(asking, words, [page])
             return
         unread = [(pages[0], f'left out: {e}')]
-    args.unread |= {page.number: why.removeprefix('left out: ') for page, why in unread if why.startswith('left out')}
-    for page, why in unread: say(args, one_line(f'{page_names_of(page.document)[page.number - 1]} is {why}', 200))
+    asking.unread |= {page.number: why.removeprefix('left out: ')
+                      for page, why in unread if why.startswith('left out')}
+    for page, why in unread:
+        asking.tell(one_line(f'{page_names_of(page.document)[page.number - 1]} is {why}', 200))
 
-def _read_pages(args: AnswerOptions, words: TextExtractor, pages: Pages) -> float:
+def _read_pages(asking: Asking, words: TextExtractor) -> float:
     "Read the text of all pages, and tell how far it is; the seconds that it took"
-    progress, handles, before = _ReadingProgress(args, len(pages)), pages.infos, Counter(words.counts)
+    handles, before = asking.pages.infos, Counter(words.counts)
+    progress = _ReadingProgress(asking.tell, len(handles))
     for i in range(0, len(handles), 2):
         progress.tell(i)
-        _read_batch(args, words, handles[i:i + 2])
-    say(args, f'{_describe_reading(args, words.counts - before)} in {progress.seconds:.1f} s')
+        _read_batch(asking, words, handles[i:i + 2])
+    asking.tell(f'{_describe_reading(asking.transcriber, words.counts - before)} in {progress.seconds:.1f} s')
     return progress.seconds
 
 # %% ../../nbs/cli/06_ask.ipynb #c3cbb5fe
-def _read_index(args: AnswerOptions, index: PageIndex, names: list[str]) -> float:
+def _read_index(asking: Asking, index: PageIndex) -> float:
     "Let an index read all pages, and tell how far it is and what it left out; the seconds that it took"
-    progress, before = _ReadingProgress(args, len(index)), Counter(index.words.counts)
+    names, before = page_names_of(asking.pages), Counter(index.words.counts)
+    progress = _ReadingProgress(asking.tell, len(index))
     index.read(progress=lambda done, of: progress.tell(done))
-    args.unread |= index.failed
-    for n, fault in index.failed.items(): say(args, one_line(f'{names[n - 1]} is left out: {fault}', 200))
-    say(args, f'{_describe_reading(args, index.words.counts - before)} in {progress.seconds:.1f} s')
-    return progress.seconds + (_look_at_pages(args, index, names) if index.visual else 0.)
+    asking.unread |= index.failed
+    for n, fault in index.failed.items(): asking.tell(one_line(f'{names[n - 1]} is left out: {fault}', 200))
+    asking.tell(f'{_describe_reading(asking.transcriber, index.words.counts - before)} in {progress.seconds:.1f} s')
+    return progress.seconds + (_look_at_pages(asking.tell, index, names) if index.visual else 0.)
 
-def _look_at_pages(args: AnswerOptions, index: PageIndex, names: list[str]) -> float:
+def _look_at_pages(tell: Tell, index: PageIndex, names: list[str]) -> float:
     "Let an index look at all pages, and tell how far it is; the seconds that it took"
-    progress = _ReadingProgress(args, len(index), ('looking at', 'looked at'))
+    progress = _ReadingProgress(tell, len(index), ('looking at', 'looked at'))
     fresh = index.encode_images(progress=lambda done, of: progress.tell(len(index) - of + done))
-    for n, fault in index.not_drawn.items(): say(args, one_line(f'{names[n - 1]} is not looked at: {fault}', 200))
+    for n, fault in index.not_drawn.items(): tell(one_line(f'{names[n - 1]} is not looked at: {fault}', 200))
     known = f', {len(index) - fresh:,} from the cache' * (len(index) > fresh)
-    say(args, f"{counted(fresh, 'page')} looked at{known} in {progress.seconds:.1f} s")
+    tell(f"{counted(fresh, 'page')} looked at{known} in {progress.seconds:.1f} s")
     return progress.seconds
 
 def _needs_index(args: AnswerOptions, pages: int) -> bool:
@@ -269,17 +299,18 @@ def _make_focus(args: AnswerOptions, index: Any = None) -> FocusSpec:
     if args.visual and not index and args.focus != 'all': spec['visual'] = visual_settings(args)
     return make_focus(spec, index=index) if index else spec
 
-def _read_ahead(args: AnswerOptions, client: VLMClient, pages: Pages) -> tuple[FocusSpec, float]:
-    "The focus, and the seconds that it took to read what it and the client need"
+def _read_ahead(args: AnswerOptions, asking: Asking):
+    "Settle which pages are shown, and read what that and the client need"
     from cosee.retrieval.index import PageIndex
-    own = getattr(client, 'words', None)
-    if not _needs_index(args, len(pages)):
+    own, many = getattr(asking.client, 'words', None), _needs_index(args, len(asking.pages))
+    asking.focus = _make_focus(args)
+    if not many:
         if args.visual: say(args, '--visual is not needed: no page has to be looked for, as all of them are shown')
-        return _make_focus(args), _read_pages(args, own, pages) if own else 0.
-    if args.max_tokens: return _make_focus(args), 0.   # whether the budget covers all pages is known later
-    words, visual = page_sources(args)
-    index = PageIndex(pages, own or words, visual=visual)
-    return _make_focus(args, index), _read_index(args, index, page_names_of(pages))
+        if own: asking.reading = _read_pages(asking, own)
+    elif not args.max_tokens:   # else it is known later whether the budget covers all pages
+        words, visual = page_sources(args)
+        index = PageIndex(asking.pages, own or words, visual=visual)
+        asking.focus, asking.reading = _make_focus(args, index), _read_index(asking, index)
 
 # %% ../../nbs/cli/06_ask.ipynb #84aa0410
 def _turn_text(event: dict[str, Any]) -> str:
@@ -302,15 +333,12 @@ def _describe_shown(event: dict[str, Any], pages: Pages) -> str:
     return f", shown {'; '.join(f'{one_line(file, 60)}, {_list_pages(own)}' for file, own in list(held.items())[:4])}"
 
 # %% ../../nbs/cli/06_ask.ipynb #9cf793f8
-def _shows_drafts(args: AnswerOptions) -> bool:
-    "Is there a terminal in which a reply can be seen as it is written?"
-    return sys.stderr.isatty() and not args.quiet and not args.as_json
-
 class _DraftLine:
     "The reply that is written now, in a line of the terminal."
     def __init__(self,
-        args: AnswerOptions # `quiet` is read
-    ): self.args, self.text, self.drawn = args, '', 0.
+        tell: Tell,        # shows it
+        shown: bool = True # is there a terminal?
+    ): self.told_to, self.shown, self.text, self.drawn = tell, shown, '', 0.
 
     def tell(self,
         who: str,  # writes
@@ -319,14 +347,14 @@ class _DraftLine:
         "Take in a piece, and show the end of the reply some ten times a second."
         from cosee.utils.json_scan import preview_reply
         self.text, now = self.text + piece if piece else '', time.perf_counter()
-        if now - self.drawn < .1 or not _shows_drafts(self.args): return
+        if now - self.drawn < .1 or not self.shown: return
         self.drawn, room = now, max(10, shutil.get_terminal_size().columns - len(who) - 2)
         line = one_line(preview_reply(self.text)) or 'writing ...'
-        say(self.args, f'{who} {line[-(room if line.isascii() else room // 2):]}', end='')
+        self.told_to(f'{who} {line[-(room if line.isascii() else room // 2):]}', end='')
 
     def clear(self):
         "Take the line away."
-        if self.drawn: say(self.args, '', end='')
+        if self.drawn: self.told_to('', end='')
 
 # %% ../../nbs/cli/06_ask.ipynb #c8f4849f
 def _find_team(policy: Policy) -> Any:
@@ -338,160 +366,159 @@ def _most_turns(team: Any) -> int:
     "How many turns a team takes at most"
     return math.ceil(len(team.agents) * team.max_steps)
 
-def _make_listener(args: AnswerOptions, pages: Pages, policy: Policy) -> Callable[[str, Any], None]:
+def _make_listener(asking: Asking) -> Callable[[str, Any], None]:
     "A listener for `answer_question`"
-    start = last = time.perf_counter()
-    done, turns, named, draft = 0, _most_turns(_find_team(policy)), '', _DraftLine(args)
+    start, tell = time.perf_counter(), asking.tell
+    done, last, named, turns = 0, start, '', _most_turns(_find_team(asking.policy))
+    draft = _DraftLine(tell, asking.shows_drafts)
     def listen(kind: str, event: Any):
         nonlocal done, last, named
         now = time.perf_counter()
         if kind == 'labels':
             for label, number in event['labels'].items():
-                say(args, f'  what the PDF calls page {label} is page {number} here')
+                tell(f'  what the PDF calls page {label} is page {number} here')
         if kind == 'files' and event['files']:
             named = ', '.join(one_line(f, 60) for f in event['files'])
-            say(args, f'  the question names {named}')
-        elif kind == 'files': say(args, f'  {named}: no answer there; looking through all files')
-        if kind == 'plan': _tell_plan(args, event)
-        if kind == 'escalate': say(args, f"  one call is not enough: {event['reason']}; the team is asked")
+            tell(f'  the question names {named}')
+        elif kind == 'files': tell(f'  {named}: no answer there; looking through all files')
+        if kind == 'plan': _tell_plan(tell, event)
+        if kind == 'escalate': tell(f"  one call is not enough: {event['reason']}; the team is asked")
         if kind == 'end': draft.clear()
         if kind not in ('start', 'text', 'turn'): return
         who = f"  step {event.get('step')}  {event.get('agent', ''):<14}"
         if kind == 'text': return draft.tell(who, event['text'])
         left = left_text(now - start, done, turns).replace('about', 'at most about')
-        if kind == 'start': return _say_progress(args, f'{who} ...{left}', now - last > _EVERY)
+        if kind == 'start': return _say_progress(tell, f'{who} ...{left}', now - last > _EVERY)
         done, last = done + 1, now
-        say(args, f'{who} {_turn_text(event)}{_describe_shown(event, pages)}')
+        tell(f'{who} {_turn_text(event)}{_describe_shown(event, asking.pages)}')
     return listen
 
 # %% ../../nbs/cli/06_ask.ipynb #cb2a78fe
-def _make_zoom(args: AnswerOptions, pages: Pages) -> Callable[[int], Image]:
+def _make_zoom(pages: Pages, dpi: int) -> Callable[[int], Image]:
     "A function from the number of a page to a picture of it at twice the resolution"
-    def finer(n: int) -> Image: return pages.page(n, dpi=2 * (args.dpi or _DPI), max_side=None)
+    def finer(n: int) -> Image: return pages.page(n, dpi=2 * dpi, max_side=None)
     return finer
 
 # %% ../../nbs/cli/06_ask.ipynb #925350f1
-def _tell_plan(args: AnswerOptions, planned: dict[str, Any]):
+def _tell_plan(tell: Tell, planned: dict[str, Any]):
     "Say on standard error what is planned"
     from cosee.planner.document_plan import DocumentPlan, Planned, plan_text
     made = Planned(**{**planned, 'plan': DocumentPlan(**planned['plan'])})
-    if made.error: say(args, one_line(f'no plan by the model: {made.error}', 200))
-    say(args, f'plan by {made.by}: {plan_text(made) or "nothing but to answer"}')
+    if made.error: tell(one_line(f'no plan by the model: {made.error}', 200))
+    tell(f'plan by {made.by}: {plan_text(made) or "nothing but to answer"}')
 
 # %% ../../nbs/cli/06_ask.ipynb #08d3f36f
-def _tell_method(args: AnswerOptions, client: VLMClient, policy: Policy):
-    "Say once how a model is asked, and what a team would cost or costs"
+def _tell_method(asking: Asking):
+    "Say how a model is asked, and what a team would cost or costs"
     from cosee.cascade import Auto, Cascade, usual_method
     from cosee.models.wrappers import known_client
-    if args.method_said or not known_client(client).uses_model: return
-    args.method_said, team = True, _find_team(policy)
+    if not known_client(asking.client).uses_model: return
+    policy, team = asking.policy, _find_team(asking.policy)
     told = f'a team of {len(team.agents)}, up to {_most_turns(team)} calls a question'
-    if isinstance(policy, Auto): say(args, f'method {usual_method(client)}: one call; --method team asks {told}')
-    elif team is policy and not isinstance(policy, Cascade): say(args, f'method: {told}; --method direct asks once')
+    if isinstance(policy, Auto):
+        asking.tell(f'method {usual_method(asking.client)}: one call; --method team asks {told}')
+    elif team is policy and not isinstance(policy, Cascade): asking.tell(f'method: {told}; --method direct asks once')
 
-def _run_episode(args: AnswerOptions, client: VLMClient, pages: Pages, question: str, focus: FocusSpec) -> Episode:
+def _run_episode(asking: Asking, question: str) -> Episode:
     "The episode of one question; raises `Stop` where no agent could act, and where the model cannot be reached"
     from cosee.budgets import NOBODY
     from cosee.models.backends import streamed_to
     from cosee.models.remote import VLMClientError
     from cosee.models.usage import Ledger
     from cosee.qa import answer_question, check_model
-    policy = _choose_policy(args)
-    _tell_method(args, client, policy)
+    pages, drafts = asking.pages, nullcontext() if asking.shows_drafts else streamed_to(None)
     try:
-        with nullcontext() if _shows_drafts(args) else streamed_to(None):
+        with drafts:
             return check_model(answer_question(
-                pages, question, client, policy, Ledger(args.max_tokens), page_selection=focus,
-                on_event=_make_listener(args, pages, policy), snap=_SNAPS[args.snap], source=_make_zoom(args, pages)))
+                pages, question, asking.client, asking.policy, Ledger(asking.max_tokens),
+                page_selection=asking.focus, on_event=_make_listener(asking), snap=asking.snap,
+                source=_make_zoom(pages, asking.dpi)))
     except VLMClientError as e:
         raise Stop(f"{question!r}: {NOBODY}: {str(e).removeprefix(f'{NOBODY}: ')}") from e
 
 # %% ../../nbs/cli/06_ask.ipynb #9c30d26c
-def _ask_one(args: AnswerOptions, client: VLMClient, answers: Answers, question: str, focus: FocusSpec,
-             reading: float):
-    "Answer a question, of the files that it names if it names any, and of all if these do not answer it"
+def _ask_one(asking: Asking, question: str) -> Result:
+    "Answer a question, and say what came of it"
     from cosee.models.discovery import model_hint
-    pages, episodes, results = answers
-    start = time.perf_counter()
-    episode = _run_episode(args, client, pages, question, focus)
+    pages, start = asking.pages, time.perf_counter()
+    episode = _run_episode(asking, question)
     episode['seconds'] = time.perf_counter() - start
-    args.unread |= {int(n): why for n, why in episode['trace'].get('unread', {}).items()}
-    result = note_unread(result_of(episode, question, client.name, pages, episode['seconds'], reading), args.unread,
-                         pages)
+    asking.unread |= {int(n): why for n, why in episode['trace'].get('unread', {}).items()}
+    reading = 0. if asking.results else asking.reading
+    result = result_of(episode, question, asking.client.name, pages, episode['seconds'], reading)
+    note_unread(result, asking.unread, pages)
     if pages.left_out: result['left_out'] = [one._asdict() for one in pages.left_out]
     if named := episode.get('files'): result['files'] = named
-    if args.client == 'ocr' and not is_answered(result) and len(args.unread) < len(pages):
-        result['hint'] = model_hint()
-    if reader := open_transcriber(args): result['reading_tokens'] = reader.usage.total_tokens
-    if args.bill: result['reading'] = args.bill.to_dict()
-    episodes.append(episode)
-    results.append(result)
+    if asking.hints and not is_answered(result) and len(asking.unread) < len(pages): result['hint'] = model_hint()
+    if asking.transcriber: result['reading_tokens'] = asking.transcriber.usage.total_tokens
+    if asking.bill: result['reading'] = asking.bill.to_dict()
+    asking.episodes.append(episode)
+    asking.results.append(result)
+    return result
 
 # %% ../../nbs/cli/06_ask.ipynb #750fb58c
-Answers = tuple['Pages', 'list[Episode]', list[Result]]   # pages, and of each question episode and result
-
-def _ask_all(args: AnswerOptions) -> Answers:
-    "Pages, episodes and results of all questions"
+def _ask_all(args: AnswerOptions) -> Asking:
+    "Ask all questions about a document"
     from cosee.models.transcriber import PageBill, page_bill
-    questions = _check_questions(args)
-    pages, client = _open_document(args)
-    answers: Answers = pages, [], []
-    args.on_interrupt = lambda: _describe_rest(args, answers, len(questions), getattr(client, 'words', None))
-    args.bill = PageBill()
-    with page_bill(args.bill):
-        focus, reading = _read_ahead(args, client, pages)
-        for i, q in enumerate(questions, 1):
-            say(args, f'question {i} of {len(questions)}: {one_line(q, 200)}')
-            _ask_one(args, client, answers, q, focus, 0. if i > 1 else reading)
-    say(args, '')
+    questions, asking = _check_questions(args), _begin(args)
+    args.on_interrupt = lambda: _describe_rest(asking, len(questions), args.as_json)
+    asking.bill = PageBill()
+    with page_bill(asking.bill):
+        _read_ahead(args, asking)
+        _tell_method(asking)
+        for i, question in enumerate(questions, 1):
+            asking.tell(f'question {i} of {len(questions)}: {one_line(question, 200)}')
+            _ask_one(asking, question)
+    asking.tell('')
     args.on_interrupt = None
-    return answers
+    return asking
 
 # %% ../../nbs/cli/06_ask.ipynb #afddb7e7
-def _write_page(args: AnswerOptions, place: str, pages: Pages, episodes: list[Episode]):
+def _print_results(asking: Asking, as_json: bool):
+    "Print what came of the questions"
+    from cosee.models.transcriber import bill_text
+    if as_json: return print_json(asking.results)
+    page, names, pages = TerminalPage(sys.stdout), page_names_of(asking.pages), asking.pages
+    for r, e in zip(asking.results, asking.episodes): print_answer(r, e, page, names)
+    read = bill_text(asking.results[-1].get('reading', {})) if asking.results else ''
+    if read: print(page.grey(page.wrap(read, 'Pages     ')))
+    for file, why in pages.left_out: print(page.wrap(one_line(f'{file}: {why}', 300), 'Not read  '))
+
+def _write_page(asking: Asking, place: str, as_json: bool):
     "The HTML file of `--html`; raises `Stop` where it cannot be written"
     from cosee.view.episode import write_html
-    try: path = write_html(place, episodes, pages)
+    try: path = write_html(place, asking.episodes, asking.pages)
     except OSError as e: raise Stop(f'--html: {place} cannot be written ({e.strerror})') from e
-    print(f'Pages, boxes and Board: {path}', file=sys.stderr if args.as_json else sys.stdout)
-
-def _report(args: AnswerOptions, answers: Answers, html: bool = True):
-    "Print the results, write the HTML file if there is to be one"
-    from cosee.models.transcriber import bill_text
-    pages, episodes, results = answers
-    if args.as_json: print_json(results)
-    else:
-        page, names = TerminalPage(sys.stdout), page_names_of(pages)
-        for r, e in zip(results, episodes, strict=True): print_answer(r, e, page, names)
-        read = bill_text(results[-1].get('reading', {})) if results else ''
-        if read: print(page.grey(page.wrap(read, 'Pages     ')))
-        for file, why in pages.left_out: print(page.wrap(one_line(f'{file}: {why}', 300), 'Not read  '))
-    if args.html and html: _write_page(args, args.html, pages, episodes)
+    print(f'Pages, boxes and Board: {path}', file=sys.stderr if as_json else sys.stdout)
 
 # %% ../../nbs/cli/06_ask.ipynb #fe430b47
-def _describe_rest(args: AnswerOptions, answers: Answers, questions: int, words: Optional[TextExtractor]) -> str:
+def _describe_rest(asking: Asking, questions: int, as_json: bool) -> str:
     "Print the answers that there are; in words, what was kept"
-    _, episodes, results = answers
-    if results: _report(args, (answers[0], episodes[:len(results)], results), html=False)
+    done, words = len(asking.results), getattr(asking.client, 'words', None)
+    if done: _print_results(asking, as_json)
     read = words.counts['ocr'] + words.counts['model'] if words else 0
-    parts = [f'{len(results)} of {counted(questions, "question")} answered'] if results else []
+    parts = [f'{done} of {counted(questions, "question")} answered'] if done else []
     if read and words and words.pages.files: parts.append(f"{counted(read, 'page')} read by "
                                                          f"{'a model' if words.counts['model'] else 'OCR'} and kept: "
                                                          'the same command goes on from there')
     return '; '.join(parts) or 'nothing was finished'
 
 # %% ../../nbs/cli/06_ask.ipynb #4177a64a
-def _choose_exit_code(args: AnswerOptions, answers: Answers) -> int:
-    pages, _, results = answers
-    if any(map(is_answered, results)): return ANSWERED
-    return FAILED if len(args.unread) == len(pages) else NOTHING
+def _choose_exit_code(asking: Asking) -> int:
+    if any(map(is_answered, asking.results)): return ANSWERED
+    return FAILED if len(asking.unread) == len(asking.pages) else NOTHING
+
+def _answer(options: AnswerOptions) -> Asking:
+    "Ask all questions, print the results, and write the HTML file if there is to be one"
+    asking = _ask_all(options)
+    _print_results(asking, options.as_json)
+    if options.html: _write_page(asking, options.html, options.as_json)
+    return asking
 
 def ask(options: AskOptions) -> int:
     "Answer questions about a document."
     settle_client(options)
-    answers = _ask_all(options)
-    _report(options, answers)
-    return _choose_exit_code(options, answers)
+    return _choose_exit_code(_answer(options))
 
 # %% ../../nbs/cli/06_ask.ipynb #64951894
 _WORDINGS = dict(literal=2, paraphrase=1, unanswerable=1)   # wording -> how many questions of it the demo asks
@@ -539,9 +566,8 @@ def demo(options: DemoOptions) -> int:
     options.client = options.client or ('tiny' if options.sample == 'small' else 'ocr')
     options.question = options.question or list(gold)
     options.files = [str(files('cosee') / 'samples' / f'{options.sample}.pdf')]
-    answers = _ask_all(options)
-    _report(options, answers)
-    if gold and not options.as_json: print(_judge_results(answers[-1], gold))
+    asking = _answer(options)
+    if gold and not options.as_json: print(_judge_results(asking.results, gold))
     if options.html and not options.no_open and sys.stdout.isatty():
         show_in_browser(Path(options.html).absolute().as_uri())
-    return _choose_exit_code(options, answers)
+    return _choose_exit_code(asking)
