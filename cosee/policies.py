@@ -380,23 +380,23 @@ class Team(Policy):
         own = self.gen_of_each(controller.agents)
         return controller.run(task.images, task.question, own, task.ledger, task.on_event, task.earlier)
 
-    def run_team(self,
-        task: Task,   # the question, its pages chosen
-        **kwargs: Any # more for the controller
-    ) -> Episode:
+    def prepare(self,
+        task: Task # the question, its pages chosen
+    ) -> dict[str, Any]: # for `run_episode`
+        "Do what comes before the team: nothing, but in a team that plans."
+        return {}
+
+    def solve(self, task: Task) -> Episode:
         "Let as many agents answer as the budget carries through a step; without an answer if it carries none."
+        more = self.prepare(task.look(self.focus, self.k))
         agents = self.build_agents(task.client)
         some = within_budget(task, agents, self.acts_in_parallel(), self.gen_of(task))
-        if some: out = self.run_episode(task, some, **kwargs)
+        if some: out = self.run_episode(task, some, **more)
         else: out = task.outcome('', stopped='budget: it covers the turn of no agent, with an answer behind it')
         if left_out := [a.name for a in agents if a not in some]:
             out['trace']['left_out'] = [*left_out, *out['trace'].get('left_out', [])]
         if self.order == 'blind': out['did'] = dict(first=_list_first_answers(out))
         return out
-
-    def solve(self, task: Task) -> Episode:
-        "Run one episode with as many agents as the budget carries through a step."
-        return self.run_team(task.look(self.focus, self.k))
 
 # %% ../nbs/core/03_policies.ipynb #b0d9101e
 @dataclass(frozen=True)

@@ -364,11 +364,11 @@ class PlannedTeam(Team):
                            task.source, tuple(MEASURES) if self.quality else None, task.ledger, task.on_event,
                            task.earlier, self.gen_of_each(crew))
 
-    def solve(self, task: Task) -> Episode:
-        "Plan on the task's account, and let the team follow."
-        task.look(self.focus, self.k).keep_answer()
+    def prepare(self, task: Task) -> dict[str, Any]:
+        "Plan on the task's account, and look at the pages of the plan."
+        task.keep_answer()
         made = quality_plan()
         if self.plan: made = plan_document(task.question, task.images, task.client, task.focus, task.ledger)
         if task.on_event is not None: task.on_event('plan', made.to_dict())
         if made.plan.pages: task.look(_PlannedPages(made.plan.pages))
-        return self.run_team(task, planned=made)
+        return dict(planned=made)
