@@ -6,6 +6,7 @@ of a team. What the run must come to is the official rule's figure, whose source
 import io
 import json
 import lzma
+import pickle
 
 import pytest
 from PIL import Image
@@ -13,6 +14,7 @@ from PIL import Image
 from cosee.cli.entry import main
 from cosee.datasets.records import DataError
 from cosee.datasets.registry import LOADERS, load
+from cosee.datasets.sample import as_torch, collate, describe_pages
 from cosee.datasets.synthetic.document import make_samples
 from cosee.datasets.folder import to_jsonl
 from cosee.datasets.submissions import FORMS, read_submission, write_submission
@@ -21,6 +23,7 @@ from cosee.eval.answer_types import mmlongbench_f1
 from cosee.experiments import run_experiment
 from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient
+from cosee.pages import load_pages, page_sizes
 from cosee.runs.table import Run, score_records
 from cosee.screen.check import make_screens
 from cosee.utils.text import abstains
@@ -224,6 +227,33 @@ def test_every_data_set_of_the_registry_is_here():
     assert set(FILES) == set(OFFICIAL) == set(LOADERS)
 
 
+# --- what a sample is ---
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_sample_is_json_and_its_pages_are_a_list(name, tmp_path):
+    samples = loaded(dict(name=name, **FILES[name](tmp_path)))
+    for sample in samples:
+        said, images = json.loads(json.dumps(sample, default=describe_pages)), sample["images"]
+        assert {k: v for k, v in said.items() if k != "images"} == json.loads(json.dumps(
+            {k: v for k, v in sample.items() if k != "images"})) and len(said["images"]) == len(images)
+        assert all(page["page"] >= 1 for page in said["images"])
+        n, sizes = len(images), page_sizes(images)
+        assert page_sizes(images + images) == page_sizes(list(images) + images) == sizes * 2 and len(images) == n
+        assert page_sizes(load_pages(list(images), max_side=None)) == sizes
+        assert page_sizes(pickle.loads(pickle.dumps(sample))["images"]) == sizes   # for a loader's workers
+    batch = collate(samples)
+    assert batch["question"] == [s["question"] for s in samples] and set(batch) == set(samples[0])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_of_pytorch_takes_samples_in_batches(tmp_path, workers):
+    from torch.utils.data import DataLoader
+    samples = loaded(dict(name="folder", **folder(tmp_path))) + loaded(dict(name="small"))
+    batches = list(DataLoader(as_torch(samples), batch_size=2, collate_fn=collate, num_workers=workers))
+    assert [q for batch in batches for q in batch["question"]] == [s["question"] for s in samples]
+    assert [im[0].size for batch in batches for im in batch["images"]] == [s["images"][0].size for s in samples]
+
+
 # --- what is said ---
 
 def said_for(sample, kind):
@@ -246,14 +276,18 @@ def reader(samples, kind):
     return ScriptedClient([reply], cycle=True)
 
 
+def loaded(data):
+    "The samples of a data set that a configuration describes"
+    options = dict(data.get("options", {}), **({"n": 3} if LOADERS[data["name"]].kind == "synthetic" else {}))
+    return list(load(data["name"], data.get("split"), data.get("root"), **options))
+
+
 @pytest.fixture(scope="module", params=FILES)
 def runs(request, tmp_path_factory):
     "The data set's name, its samples, and a run for each kind of answer"
     name, root = request.param, tmp_path_factory.mktemp(request.param)
     data = dict(name=name, **FILES[name](root))
-    options = dict(data.get("options", {}), **({"n": 3} if LOADERS[name].kind == "synthetic" else {}))
-    samples = list(load(name, data.get("split"), data.get("root"), **options))
-    out = {}
+    samples, out = loaded(data), {}
     for kind in ("gold", "none", "nonsense"):
         methods = [dict(type="direct", name=f"one_{kind}"),
                    dict(type="single_board", name=f"team_{kind}", max_steps=1)]
