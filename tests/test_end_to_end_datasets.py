@@ -20,6 +20,7 @@ from cosee.datasets.folder import to_jsonl
 from cosee.datasets.submissions import FORMS, read_submission, write_submission
 from benchmark_files import write_layout
 from cosee.eval.answer_types import mmlongbench_f1
+from cosee.eval.metrics import score
 from cosee.experiments import run_experiment
 from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient
@@ -357,6 +358,11 @@ def scored(flavour, answer, gold, metric, **meta):
     ("dude", "anls", "The question cannot be answered.", ["not answerable"], dict(answer_type="not-answerable"), 1),
     ("dude", "anls", '["AF1044", "AF0055"]', ["AF0055", "AF1044"], dict(answer_type="list/extractive"), 1),
     ("dude", "anls", "['AF0055']", ["AF0055", "AF1044"], dict(answer_type="list/extractive"), .5),
+    ("dude", "anls", "AF1044, AF0055", ["AF0055", "AF1044"], dict(answer_type="list/extractive"), 1),
+    ("dude", "anls", "AF1044, AF0056", ["AF0055", "AF1044"], dict(answer_type="list/abstractive"), (1 + 5 / 6) / 2),
+    ("dude", "anls", "Paris, Texas; Rome", ["Rome", "Paris, Texas"], dict(answer_type="list/extractive"), 1),
+    ("dude", "anls", "Paris, Texas", ["Paris, Texas"], dict(answer_type="extractive"), 1),
+    ("own", "anls", "AF1044, AF0055", ["AF0055", "AF1044"], dict(answer_type="list/extractive"), 1),
     ("dude", "anls", "1,894", ["1894"], dict(answer_type="extractive"), .8),
     # DocVQA-2026: the marker is the border's business; number and unit strictly
     ("docvqa2026", "accuracy", "12 kg", ["12 kg"], {}, 1),
@@ -415,6 +421,20 @@ def test_a_submission_without_a_page_is_read(tmp_path):
 def test_what_is_no_answer_is_refused(answer, tmp_path):
     with pytest.raises(DataError, match="needs id and answer"):
         write_submission("dude", [dict(id=1, answer=answer)], [1], tmp_path / "s.json")
+
+
+def test_a_list_with_commas_is_scored_as_it_is_handed_in(tmp_path):
+    data, said = dict(name="dude", **dude(tmp_path)), "AF1044, AF0055"
+    run = run_experiment(dict(dataset=data, methods=["direct"]), tmp_path / "run",
+                         client=ScriptedClient([f"Answer: {said}"], cycle=True))
+    path = tmp_path / "s.json"
+    assert main(["report", str(run.folder), "--format", "submission", "--method", "direct", "-o", str(path)]) == 0
+    handed_in = {r["questionId"]: r["answers"] for r in json.loads(path.read_text())}
+    assert handed_in.pop("list") == ["AF1044", "AF0055"] and set(map(tuple, handed_in.values())) == {(said,)}
+    kind, gold = dict(answer_type="list/x"), ["AF0055", "AF1044"]
+    by_hand = [score(answer, gold, "anls", "dude", **kind) for answer in (said, said.split(", "))]
+    assert [run.scores("anls")["direct"]["list"], *by_hand] == [1, 1, 1]
+    assert score([said], gold, "anls", "dude", **kind) == 0   # a list of one is what it is
 
 
 def test_variants_of_dude_are_no_gold(tmp_path):
