@@ -21,8 +21,6 @@ from cosee.pages import PageError
 from conftest import ROOT
 from PIL import Image
 
-pytestmark = pytest.mark.slow
-
 FLAGS = {"distortion_detection": True, "distortion_analysis": True, "tool_selection": False, "tool_execution": True}
 PLAN = {"query_type": "Other", "query_scope": "Global", "distortion_source": "Inferred", "distortions": None,
         "reference_mode": "No-Reference", "required_tool": None, "plan": FLAGS}
@@ -41,6 +39,7 @@ def blurred(clean):
 
 # --- measures ---
 
+@pytest.mark.slow
 def test_the_benchmark_on_three_pages():
     "benchmarks/image_quality.py runs the same on 25 pages, 500 cases."
     result = runpy.run_path(str(ROOT / "benchmarks/image_quality.py"))["run"](3, seed=1)
