@@ -217,6 +217,17 @@ def test_paths_that_lead_elsewhere_are_refused(folder, path):
     assert "\n" not in str(e.value) and len(str(e.value)) < 300
 
 
+def test_plan_keeps_paths_in_the_current_folder_unless_told_otherwise(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    def ask(*paths, **kwargs): return plan("Sharp?", *paths, client=ScriptedClient([json.dumps(PLAN)]), cache=None,
+                                           **kwargs)
+    assert ask("ok.png") == ask(folder / "ok.png") == ask("inner.png")
+    for paths in (["../secret.png"], [folder.parent / "secret.png"], ["link.png"], ["ok.png", "../secret.png"]):
+        with pytest.raises(ValueError, match="leads out"):
+            ask(*paths)
+    assert ask("ok.png", root=folder) == ask("../secret.png", root=None) == ask("secret.png", root=folder.parent)
+
+
 def test_an_absolute_path_outside_is_refused_and_inside_is_not(folder):
     with pytest.raises(ValueError, match="leads out"):
         check_image_path(folder.parent / "secret.png", folder)

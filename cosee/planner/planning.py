@@ -424,7 +424,7 @@ def plan(
     fallback: Optional[Client] = None,         # client or id that stands in
     cache: Optional[PlanCache] = PLANS,        # None: plan anew
     log: Optional[Callable[..., None]] = None, # such as `JsonLog`
-    root: Union[str, Path, None] = None,       # see `check_image_path`
+    root: Union[str, Path, None] = '.',        # the folder that paths have to be in; None: anywhere
     prompt: Union[str, Path, None] = None      # see `read_prompt`; None: the configuration's, else `PLANNER_PROMPT`
 ) -> PlannerOutput:
     "Plan a request about a picture; raises ValueError and `VLMClientError`."
