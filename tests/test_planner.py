@@ -11,6 +11,7 @@ from cosee.models.providers import OpenAIVLMClient
 from cosee.models.remote import AuthenticationError, ResponseParseError, ServerError
 from cosee.models.registry import create_vlm_client
 from cosee.models.wrappers import AllFailed
+from cosee.planner.graph import planner_graph
 from cosee.planner.planning import (AgenticIQAState, JsonLog, PlanCache, PlanControlFlags, PlannerOutput,
                                     check_image_path, load_image, parse_plan, plan, planner_node, planner_prompt,
                                     planner_schema, settle_plan)
@@ -19,7 +20,7 @@ from fake_servers import FakeServer
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFilter
 from pydantic import ValidationError
 
 KEY = "planted-0123456789-key"
@@ -278,3 +279,30 @@ def test_lines_of_several_threads_stay_whole(tmp_path):
     for t in threads:
         t.join()
     assert len([json.loads(line) for line in log.path.read_text().splitlines()]) == 200
+
+
+# --- a real provider, where its key is in the environment ---
+
+KEYS = {"openai.gpt-4o": "OPENAI_API_KEY", "anthropic.claude-3.5-sonnet": "ANTHROPIC_API_KEY",
+        "google.gemini-2.5-flash": "GOOGLE_API_KEY"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", KEYS)
+def test_a_provider_plans(backend, tmp_path, capfd, caplog):
+    "Costs a few cents; it asks once or twice, by the configuration that is published."
+    if not os.environ.get(KEYS[backend]): pytest.skip(f"{KEYS[backend]} is not set")
+    stamp = Image.new("RGB", (400, 160), "white")
+    ImageDraw.Draw(stamp).text((40, 50), "PAID 12 MAY", fill="black", font_size=48)
+    stamp.filter(ImageFilter.GaussianBlur(5)).save(tmp_path / "stamp.png")
+    log = JsonLog(tmp_path / "log.jsonl")
+    config = str(ROOT / "configs/model_backends.yaml")
+    graph = planner_graph(backend, config=config, root=tmp_path, log=log, cache=None)
+    out = graph.invoke({"query": "Is the stamp too blurred to be read?", "image_path": "stamp.png"})
+    said = "".join([repr(out), log.path.read_text(), *capfd.readouterr(), caplog.text])
+    leaked = os.environ[KEYS[backend]] in said   # a failure must not show it either
+    assert not leaked
+    assert not out["error"] and out["plan"].query_type == "IQA" and out["plan"].reference_mode == "No-Reference"
+    Draft202012Validator(planner_schema()).validate(json.loads(out["plan"].model_dump_json()))
+    (record,) = map(json.loads, log.path.read_text().splitlines())
+    assert record["usage"]["completion_tokens"] > 0 and not record["cached"]
