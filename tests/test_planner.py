@@ -15,6 +15,7 @@ from cosee.planner.graph import planner_graph
 from cosee.planner.planning import (AgenticIQAState, JsonLog, PlanCache, PlanControlFlags, PlannerOutput,
                                     check_image_path, load_image, parse_plan, plan, planner_node, planner_prompt,
                                     planner_schema, settle_plan)
+from cosee.utils.config import ConfigError
 from conftest import ROOT
 from fake_servers import FakeServer
 from hypothesis import given
@@ -279,6 +280,36 @@ def test_lines_of_several_threads_stay_whole(tmp_path):
     for t in threads:
         t.join()
     assert len([json.loads(line) for line in log.path.read_text().splitlines()]) == 200
+
+
+# --- what a plan costs ---
+
+DEAR, FREE = dict(prompt=2, completion=10), dict(prompt=0, completion=0)
+
+
+@pytest.mark.parametrize("prices, script, known", [
+    ([DEAR], [], DEAR), ([DEAR], ["empty"], DEAR), ([FREE], [], FREE), ([None], [], None), ([DEAR, None], [], DEAR),
+    ([DEAR, None], ["empty"] * 3, None), ([DEAR, FREE], ["empty"] * 3, None), ([DEAR, DEAR], ["empty"] * 3, DEAR)])
+def test_a_plan_tells_what_it_cost_where_a_price_is_known(tmp_path, prices, script, known):
+    log = JsonLog(tmp_path / "log.jsonl")
+    with FakeServer("openai", script, lambda body: json.dumps(PLAN)) as server:
+        models = {f"m{i}": {"model": f"m{i}", **({"price": p} if p else {})} for i, p in enumerate(prices)}
+        config = {"backends": {"house": {"kind": "openai", "base_url": server.base_url, "models": models}}}
+        first, *others = [create_vlm_client(f"house.{m}", config) for m in models]
+        plan("Sharp?", PAGE, client=first, fallback=others[0] if others else None, cache=None, log=log)
+        (record,) = map(json.loads, log.path.read_text().splitlines())
+    usage = record["usage"]
+    assert usage["calls"] == len(script) + 1 == len(server.requests)
+    tokens = usage["prompt_tokens"], usage["completion_tokens"]
+    cost = known and (tokens[0] * known["prompt"] + tokens[1] * known["completion"]) / 1e6
+    assert record["cost"] == (None if known is None else pytest.approx(cost)) and all(tokens)
+
+
+@pytest.mark.parametrize("price", [{"prompt": 2}, {"prompt": -1, "completion": 1}, {**DEAR, "prompt": "cheap"},
+                                   {**DEAR, "prompt": float("inf")}, {**DEAR, "x": 1}])
+def test_half_a_price_is_none(price):
+    with pytest.raises(ConfigError, match="price"):
+        create_vlm_client("h.m", {"backends": {"h": {"kind": "openai", "price": price, "models": {"m": "m"}}}})
 
 
 # --- a real provider, where its key is in the environment ---

@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ['Picture', 'Client', 'Plan', 'PLAN_FIELDS_PROMPT', 'PLANNER_PROMPT', 'IMAGE_SUFFIXES', 'PLANS', 'PlanControlFlags',
            'PlannerOutput', 'AgenticIQAState', 'planner_schema', 'read_prompt', 'planner_prompt', 'parse_plan',
            'settle_plan', 'check_image_path', 'load_image', 'JsonLog', 'PlanCache', 'planner_client', 'plan_complaint',
-           'plan', 'error_text', 'planner_node']
+           'plan', 'plan_cost', 'error_text', 'planner_node']
 
 # %% ../../nbs/planner/00_planning.ipynb #11e741a9
 import json, re, stat, threading, time
@@ -26,6 +26,7 @@ from ..models.backends import PlannerConfig
 from ..models.client import (GenerateClient, Outcome, Request, Schema, VLMClient, as_client, ask_many,
                                  prompt_request)
 from ..models.remote import ResponseParseError, VLMClientError
+from ..models.usage import Usage, compute_cost
 from ..models.wrappers import ClientWrapper, identity_of, models_in, resilient
 from ..utils.text import one_line
 
@@ -443,6 +444,19 @@ def plan(
     if cache is not None and model not in {*others} - {first}: cache.put(key, out)
     return out
 
+# %% ../../nbs/planner/00_planning.ipynb #5ca4be2c
+def plan_cost(
+    client: VLMClient, # wrapped or not
+    usage: Usage,      # of all that was asked
+    answered: str = '' # signature of the model that answered; '': none did
+) -> Optional[float]:  # dollars; None where a price is not known
+    "Compute what a plan cost by the prices of the backends."
+    models = models_in(client)
+    n = next((i for i, m in enumerate(models, 1) if m.signature == answered), len(models))
+    first, *others = [getattr(getattr(m, 'backend', None), 'price', None) for m in models[:n]]
+    if first is None or any(price != first for price in others): return None
+    return compute_cost(usage.to_dict(), first.model_dump(exclude_none=True))
+
 # %% ../../nbs/planner/00_planning.ipynb #a37af241
 def _no_log(event: str, **record): pass
 
@@ -470,10 +484,11 @@ def _request_plan(client: VLMClient, settings: PlannerConfig, query: str, said: 
     try: reply = client.respond(request)
     except VLMClientError as e:
         log('plan failed', query=query, model=', '.join(m.name for m in models_in(client)),
-            error=f'{type(e).__name__}: {e}', usage=e.usage.to_dict())
+            error=f'{type(e).__name__}: {e}', usage=e.usage.to_dict(), cost=plan_cost(client, e.usage))
         raise
     out = parse_plan(reply.text)
-    log('plan', query=query, model=reply.model, cached=False, plan=out.model_dump(), usage=reply.usage.to_dict())
+    log('plan', query=query, model=reply.model, cached=False, plan=out.model_dump(), usage=reply.usage.to_dict(),
+        cost=plan_cost(client, reply.usage, reply.model))
     return out, reply.model
 
 # %% ../../nbs/planner/00_planning.ipynb #1b29b5dc
