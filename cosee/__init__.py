@@ -29,7 +29,8 @@ if TYPE_CHECKING:
                              Tag as Tag, View as View)
     from cosee.agents import (Action as Action, Agent as Agent, CrossCheckerAgent as CrossCheckerAgent,
                               DetailReaderAgent as DetailReaderAgent, ScannerAgent as ScannerAgent, team as team)
-    from cosee.controller import CoSeeController as CoSeeController, Episode as Episode, replay as replay
+    from cosee.controller import CoSeeController as CoSeeController, replay as replay
+    from cosee.episode import Episode as Episode
     from cosee.models.usage import BudgetExceeded as BudgetExceeded, Ledger as Ledger
     from cosee.models.client import VLMClient as VLMClient
     from cosee.models.testing import ScriptedClient as ScriptedClient
@@ -68,10 +69,13 @@ if TYPE_CHECKING:
     from cosee.runs.table import Run as Run
     from cosee.runs.report import Report as Report
     from cosee.runs.viewer import Viewer as Viewer
-    from cosee.document import (Document as Document, InteractiveDocument as InteractiveDocument,
-                                VLMLanguageModel as VLMLanguageModel)
-    from cosee.tools.base import Tool as Tool
-    from cosee.tools.document import InteractiveDocumentWithTools as InteractiveDocumentWithTools
+    from cosee.document.document import Document as Document
+    from cosee.document.interactive_document import (InteractiveDocument as InteractiveDocument,
+                                                     VLMLanguageModel as VLMLanguageModel)
+    from cosee.document.interactive_document_tools import (
+        InteractiveDocumentWithTools as InteractiveDocumentWithTools)
+    from cosee.document.tool import Tool as Tool
+    from cosee.document.tool_policy import ToolCall as ToolCall
     from cosee.tools.agent import with_tools as with_tools
 
 # %% ../nbs/package/00_cosee.ipynb #e4c1d065

@@ -11,9 +11,9 @@ __all__ = ['PageImage', 'Model', 'DEFAULT_GEN', 'LAST_TURN', 'TOO_SHORT', 'SCANN
            'CROSS_CHECKER_DUTY_PROMPT', 'CROSS_CHECKER_ROLE_PROMPT', 'Role', 'ROLES', 'ANSWER_RULES', 'DIRECT_PROMPT',
            'DIRECT_TOKENS', 'PLAIN_GEN', 'read_plain_answer', 'Generates', 'board_view', 'Allowance', 'Agent',
            'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent', 'DummyAgent', 'team', 'words_of', 'BlindAgent',
-           'reading_of', 'Action', 'ActionError', 'ActionKind', 'ACTIONS', 'KINDS', 'Parsed', 'Place', 'Space',
-           'NO_OBJECT', 'NO_ACTION', 'CUT_OFF', 'action_schema', 'brief_role', 'describe_actions', 'fit_action',
-           'invalid_action', 'normalize_action', 'parse_action', 'parse_reply', 'read_view', 'role_text']
+           'as_agent', 'reading_of', 'Action', 'ActionError', 'ActionKind', 'ACTIONS', 'KINDS', 'Parsed', 'Place',
+           'Space', 'NO_OBJECT', 'NO_ACTION', 'CUT_OFF', 'action_schema', 'brief_role', 'describe_actions',
+           'fit_action', 'invalid_action', 'normalize_action', 'parse_action', 'parse_reply', 'read_view', 'role_text']
 
 # %% ../nbs/02_agents.ipynb #ac720002
 import copy
@@ -25,8 +25,8 @@ from .actions import (ACTIONS, CUT_OFF, NO_ACTION, NO_OBJECT, Action, ActionErro
                            normalize_action, parse_action, parse_reply, read_view, role_text)
 from .board import USER, Board, BoardView
 from .focus import num_pages
-from .models.client import (GEN_DEFAULTS, Reply, Request, VLMClient, ask, merged, most_tokens, page_request,
-                                 usable)
+from .models.client import (GEN_DEFAULTS, NoRoom, Reply, Request, VLMClient, ask, merged, most_tokens,
+                                 page_request, usable)
 from .models.usage import CountedTokens, Usage, count_tokens
 from .utils.json_scan import Reading, bare_value, find_answer, read_answer, spoken
 from .utils.text import NOT_ANSWERABLE, one_line
@@ -179,7 +179,9 @@ class Agent:
     ) -> Action:                                    # what the agent did; INVALID if its reply was no action
         "One turn: read pages, question and Board, write one action; raises ValueError for an agent without a model."
         if self.qwen_client is None: raise ValueError(f'agent {self.name!r} has no model')
-        return self.read(usable(ask(self.qwen_client, self.request(images, question, board, gen_kwargs))))
+        try: reply = ask(self.qwen_client, self.request(images, question, board, gen_kwargs))
+        except NoRoom as e: return invalid_action('', str(e))
+        return self.read(usable(reply))
 
 # %% ../nbs/02_agents.ipynb #461657cb
 _BY_HAND = ("Notes by 'you' on the board are from the person who asks, not from your team. They count more than "
@@ -302,6 +304,28 @@ class BlindAgent(Agent):
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
         "Make the request, whatever stands on the Board."
         return super().request(images, question, Board(), gen_kwargs)
+
+# %% ../nbs/02_agents.ipynb #ac70r002
+class _Actor(Agent):
+    "Somebody's own object, as an agent"
+    def __init__(self, actor: Any):
+        super().__init__(actor.name, getattr(actor, 'role_prompt', ''), getattr(actor, 'qwen_client', None),
+                         getattr(actor, 'actions', None))
+        self.actor = actor
+
+    def act(self, images: list[PageImage], question: str, board: Board,
+            gen_kwargs: Optional[dict[str, Any]] = None) -> Action:
+        "Let the object act."
+        return self.actor.act(images, question, board, gen_kwargs)
+
+def as_agent(
+    actor: Any # an `Agent`, or an object with a name and `act`
+) -> Agent:
+    "Take an object for an agent; raises TypeError for one that cannot act."
+    if isinstance(actor, Agent): return actor
+    if not isinstance(getattr(actor, 'name', None), str) or not callable(getattr(actor, 'act', None)):
+        raise TypeError(f'an agent has a name and act(images, question, board, gen_kwargs), not {actor!r}')
+    return _Actor(actor)
 
 # %% ../nbs/02_agents.ipynb #d1ec7002
 ANSWER_RULES = ('Copy the answer letter by letter as it is printed, as short as possible, with its unit. '

@@ -6,56 +6,32 @@
 from __future__ import annotations
 import hashlib, math, re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, NotRequired, Optional, TYPE_CHECKING, TypedDict, Union, cast
+from typing import Any, NamedTuple, Optional, TYPE_CHECKING, Union, cast
 from .agents import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, reading_of
-from .board import Board
-from .controller import (Episode, Event, Guess, MODEL_FAILED, OnEvent, PAGES_FAILED, Snap,
-                              call_record)
+from .board import Board, Evidence
+from .controller import OnEvent, Snap, call_record
+from .episode import MODEL_FAILED, PAGES_FAILED, Episode, EpisodeFields, Event, Guess, pages_shown
 from .focus import AllPages, AutoFocus, FEW_PAGES, Focus, FocusSpec, InView, Viewing, blank_pages, make_focus
-from .models.backends import record
+from .models.backends import record, text_events
 from .models.client import (NoReply, Outcome, Rendered, Reply, Request, TaskType, as_client, merged,
                                  most_tokens, page_request, usable)
-from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord
+from .models.usage import FAULTS, BudgetExceeded, Fault, Ledger, Usage
 from .models.wrappers import ClientWrapper, known_client
 from .pages import Page, page_of, page_sizes, with_page
 from .utils.boxes import Box
 from .utils.text import NOT_ANSWERABLE, abstains, check_question, one_line
 
 # %% auto #0
-__all__ = ['Prompt', 'DIRECT', 'NOBODY', 'NOT_ASKED', 'Fault', 'SMALLEST_SIDE', 'LEAST_PAGE_TOKENS', 'Answer', 'Instruction',
-           'describe_failure', 'fault_of', 'Task', 'shrink_pages', 'pages_shown', 'pages_of_trace', 'outcome_of',
-           'seed_of', 'rounding_threshold', 'stochastic_rounding', 'sample_id']
+__all__ = ['Prompt', 'DIRECT', 'NOBODY', 'NOT_ASKED', 'SMALLEST_SIDE', 'LEAST_PAGE_TOKENS', 'Instruction', 'describe_failure',
+           'fault_of', 'Task', 'shrink_pages', 'Unanswered', 'outcome_of', 'seed_of', 'rounding_threshold',
+           'stochastic_rounding', 'sample_id']
 
 # %% ../nbs/core/02_budgets.ipynb #b0d90006
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from cosee.controller import Evidence
     from cosee.datasets.sample import Sample
-
-# %% ../nbs/core/02_budgets.ipynb #8ecd5411
-class Answer(TypedDict):
-    "What came of one question; JSON-ready."
-    answer: str                     # '' if there is none
-    confidence: Optional[float]     # 0-1, or None where the method does not say
-    page: Optional[int]             # page of the evidence, from 1
-    evidence: list[Evidence]        # where the answer stands
-    usage: UsageRecord              # everything spent
-    invalid: int                    # turns without a valid action
-    raised: int                     # those of them in which the model raised instead of answering
-    plain: NotRequired[int]         # turns whose answer was read out of plain words
-    steps: int                      # rounds
-    stopped: str                    # why it ended
-    board: Optional[dict[str, Any]] # `Board.to_dict`, or None for a method without one
-    trace: dict[str, Any]           # everything that is needed to look at it again
-    shown: NotRequired[list[int]]   # pages that were shown in any call, in order of appearance
-    page_tokens: NotRequired[int]   # most tokens of the text of a page, where page text was shown
-    guess: NotRequired[str]         # the answer that was withheld: confidence, page and evidence are its own
-    reason: NotRequired[str]        # why there is no answer
-    printed: NotRequired[Optional[bool]] # was the answer found in print? None: that cannot be told
-    files: NotRequired[list[str]]   # those of several that the question names, if it was asked of these alone
-    did: NotRequired[dict[str, Any]] # what a policy did: first answers, its cascade
 
 # %% ../nbs/core/02_budgets.ipynb #b0d90009
 class Instruction(NamedTuple):
@@ -98,12 +74,16 @@ class _AnswerFormClient(ClientWrapper):
 # %% ../nbs/core/02_budgets.ipynb #bf680001
 NOBODY = 'no agent could act'
 
+def _list_turns(episode: Mapping[str, Any]) -> list[Event]:
+    "List the turns of agents, without those of who plans or measures"
+    def is_turn(e: Event) -> bool: return not {'quality', 'plan'} & {*(e.get('applied') or {}).get('tags', [])}
+    return list(filter(is_turn, episode['trace'].get('events', [])))
+
 def describe_failure(
     episode: Episode # of a policy
 ) -> str:            # '' where somebody could act
     "Say why nobody could answer: no agent that could act, or no page that can be read."
-    def is_turn(e: Event) -> bool: return not {'quality', 'plan'} & {*(e.get('applied') or {}).get('tags', [])}
-    events = list(filter(is_turn, episode['trace'].get('events', [])))
+    events = _list_turns(episode)
     raised = [e['error'] for e in events if e['error'] and not e['calls']]
     if raised and len(raised) == len(events): return f'{NOBODY}: {raised[0]}'
     return episode['stopped'].removeprefix(PAGES_FAILED) if episode['stopped'].startswith(PAGES_FAILED) else ''
@@ -111,23 +91,27 @@ def describe_failure(
 # %% ../nbs/core/02_budgets.ipynb #1a6655e7
 NOT_ASKED = 'not asked'   # how `stopped` begins where the budget covered no call at all
 
-Fault = Literal['account', 'context', 'model', 'pages', 'budget']
-_FAULTS: dict[Fault, Sequence[str]] = {   # a fault -> names of its errors
+_NAMED: dict[Fault, Sequence[str]] = {   # a fault -> errors that stand for it in records of nothing but words
     'account': ['AuthenticationError', 'QuotaError'], 'context': ['ContextError', 'ContextOverflow'],
     'pages': ['PageError'], 'budget': ['BudgetExceeded'],
     'model': ['VLMClientError', 'ServerError', 'TimeoutError', 'OverloadedError', 'RequestError', 'RateLimitError',
               'ResponseParseError', 'StreamOnlyError', 'ImagesRefused', 'AllFailed', 'NoReply']}
-_FAULT_OF: dict[str, Fault] = {name: fault for fault, names in _FAULTS.items() for name in names}
+_FAULT_OF: dict[str, Fault] = {name: fault for fault, names in _NAMED.items() for name in names}
 
 def fault_of(
     said: Mapping[str, Any] # an episode, or a record
 ) -> Optional[Fault]:       # None where there is an answer, or where it is not known
     "Say what kept a question from its answer."
     if said.get('answer'): return None
+    if said.get('fault') in FAULTS: return said['fault']
     stopped, lost = str(said.get('stopped') or ''), str(said.get('error') or '')
     if stopped.startswith(PAGES_FAILED): return 'pages'
     if stopped.startswith(('budget', NOT_ASKED)): return 'budget'
-    if not lost and said.get('trace'): lost = describe_failure(cast(Episode, said))
+    turns = _list_turns(said) if not lost and said.get('trace') else []
+    if turns: lost = describe_failure(cast(Episode, said))
+    why = stopped if stopped.startswith(MODEL_FAILED) else lost
+    for turn in turns:
+        if (fault := turn.get('fault')) in FAULTS and why.endswith(turn['error']): return fault
     names = [name for name in re.findall(r'(\w+): ', f'{lost} {stopped}') if name in _FAULT_OF]
     if names: return _FAULT_OF[names[-1]]
     return 'model' if stopped.startswith(MODEL_FAILED) or NOBODY in lost else None
@@ -234,7 +218,7 @@ class Task:
             gen = {**gen, 'max_new_tokens': new}
         while len(replies) < n and (k := int(min(n - len(replies), self.affordable(prompt, new)))):
             seeds = [(self.seed + len(replies) + i + 1000 * (step - 1)) % 2 ** 31 for i in range(k)]
-            with record() as calls:
+            with record() as calls, text_events(self.on_event, step, agent):
                 try: replies += self._call(prompt, seeds, schema, gen)
                 finally: self._book(calls, agent, step)
         if not replies: self.ledger.require(self.price(prompt, new))
@@ -404,36 +388,20 @@ def _lower_bounds(tokens: int, floor: int) -> Iterator[int]:
     "Give ever smaller bounds for the text of a page, down to `floor`"
     while tokens > floor: yield (tokens := max(floor, tokens * 4 // 5))
 
-# %% ../nbs/core/02_budgets.ipynb #ac79a685
-def pages_shown(
-    turns: Iterable[Mapping[str, Any]] # turns of an episode, or calls, as a trace keeps them
-) -> list[int]:                        # in order of appearance; none where it was not noted
-    "List the pages that were shown."
-    return list(dict.fromkeys(p for turn in turns for p in turn.get('shown', [])))
-
-def pages_of_trace(
-    trace: Mapping[str, Any] # of an episode, of turns or of calls
-) -> list[int]:              # in order of appearance; none where it was not noted
-    "List the pages that were shown in any turn or call, that for the last guess included."
-    return pages_shown([*trace.get('events', []), *trace.get('calls', []), trace.get('guess', {})])
-
 # %% ../nbs/core/02_budgets.ipynb #072a79c8
+class Unanswered(RuntimeError):
+    "Nobody could answer: no agent could act, or no page can be read."
+    def __init__(self, message: str, fault: Optional[Fault]):
+        super().__init__(message)
+        self.fault = fault   # what kept it from its answer
+
 def outcome_of(
     episode: Episode # of a policy, or of `CoSeeController.run`
-) -> Answer:
-    "Make a record's part of an episode; raises RuntimeError where no agent could act, and without any page."
-    trace = episode['trace']
-    is_calls = trace.get('kind') == 'calls'
-    if fault := describe_failure(episode): raise RuntimeError(fault)
-    raised = 0 if is_calls else sum(bool(e['error'] and not e['calls']) for e in trace['events'])
-    out = Answer(answer=episode['answer'], confidence=episode['confidence'], page=episode['page'],
-                 evidence=episode['evidence'], usage=episode['usage'], invalid=trace.get('invalid', 0), raised=raised,
-                 steps=episode['steps'], stopped=episode['stopped'],
-                 board=None if is_calls else episode['board'].to_dict(), trace=trace, shown=pages_of_trace(trace))
-    if not is_calls: out['plain'] = trace.get('plain', 0)
-    for key in ('guess', 'reason', 'printed', 'files', 'did', 'page_tokens'):
-        if key in episode: out[key] = episode[key]
-    return out
+) -> EpisodeFields:
+    "Make a record's part of an episode; raises `Unanswered` where no agent could act, and without any page."
+    if why := describe_failure(episode): raise Unanswered(why, fault_of(episode))
+    return episode.to_dict()
+
 
 # %% ../nbs/core/02_budgets.ipynb #3a9cb7a6
 def seed_of(

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Literal, Optional, cast, get_args
 from .agents import (DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Action, Agent, Model, invalid_action,
                           reading_of, words_of)
 from .board import Board, View
-from .budgets import DIRECT, Task, pages_of_trace
-from .controller import (MODEL_FAILED, PAGES_FAILED, CoSeeController, Episode, OnEvent, withhold)
+from .budgets import DIRECT, Task
+from .controller import CoSeeController, OnEvent
+from .episode import MODEL_FAILED, PAGES_FAILED, Episode, pages_of_trace, withhold
 from .models.client import GEN_DEFAULTS, Reply, Request, Turn, ask, merged, page_request
 from .models.text_prompts import (CHECK_PROMPT, CHECK_TOKENS, p_true_logit, rules_first_confidence,
                                      self_check_confidence)
@@ -22,7 +23,6 @@ from .models.usage import Ledger
 from .models.wrappers import ClientWrapper, known_client
 from .pages import page_numbers
 from .policies import Count, PageSelection, Policy, Share, Team, make_method
-from .text.encoder import BOUND
 from .text.linearization import values_in
 from .text.grounding import Location, TextLocator, open_locator
 from .utils.boxes import Box
@@ -220,8 +220,9 @@ Criterion = Literal['require_evidence', 'min_confidence', 'self_check', 'rules_f
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 
 def _explain_no_evidence(episode: Episode, checker: EvidenceChecker) -> str:
-    "Say why the answer of an episode has no evidence, '' if it has"
-    if find_print(episode, checker) is not False: return ''
+    "Look the answer of an episode up, which keeps what was found, and say why it has no evidence, '' if it has"
+    episode['printed'] = find_print(episode, checker)
+    if episode['printed'] is not False: return ''
     places = episode['evidence']
     return f"it is not printed on page {places[0]['page']}" if places else 'it is printed on no page'
 
@@ -253,12 +254,12 @@ def _finish(episode: Episode, cascade: dict[str, Any], ledger: Ledger, **trace: 
     return episode
 
 class _DelayedListener:
-    "A listener that keeps what it hears behind the start until it is released"
+    "A listener that keeps what it hears behind the start and the text of a reply until it is released"
     def __init__(self, on_event: Optional[OnEvent]):
         self.on_event, self.kept = on_event or (lambda kind, event: None), list[tuple[str, Any]]()
 
     def __call__(self, kind: str, event: Any):
-        if kind == 'start': self.on_event(kind, event)
+        if kind in ('start', 'text'): self.on_event(kind, event)
         else: self.kept.append((kind, event))
 
     def release(self):
@@ -274,6 +275,10 @@ class Cascade(Team):
     min_confidence: Share = .7                          # least confidence, where that is a criterion
     otherwise: Otherwise = 'abstain'                    # what follows where it does not hold
 
+    def usual_bound(self, client: Any) -> float:
+        "Give none where an answer has to meet a confidence already."
+        return super().usual_bound(client) if {*self.accept} <= {'require_evidence'} else 0.
+
     def solve(self, task: Task) -> Episode:
         "Ask once, and go on where the answer does not hold."
         task.look(self.focus, self.k).fit([(DIRECT, DIRECT_TOKENS)])
@@ -284,7 +289,7 @@ class Cascade(Team):
         reader, heard = _FirstReader(task.client, self.accept, checker), _DelayedListener(task.on_event)
         alone = CoSeeController([reader], 1, {**task.gen, 'seed': task.seed}, page_selection=task.focus,
                                 snap=task.snap, guess=False)
-        first = alone.run(task.images, task.question, ledger=task.ledger, on_event=heard)
+        first = alone.run(task.images, task.question, ledger=task.ledger, on_event=task.on_event and heard)
         failed = first['stopped'].startswith((MODEL_FAILED, PAGES_FAILED))
         reason = _find_doubt(first, self.accept, checker, self.min_confidence, reader.stated) if self.accept else ''
         if not reader.stated: first['confidence'] = None   # nobody said how sure it is
@@ -321,8 +326,8 @@ class Auto(Policy):
     k: Count = 4                  # pages that are searched for
 
     def usual_bound(self, client: Any) -> float:
-        "Give the bound that was measured for the reader by rules; none for a model."
-        return BOUND if usual_method(client) == 'team' else 0.
+        "Give that of the team which asks a reader by rules; none for a model."
+        return Team().usual_bound(client)
 
     def solve(self, task: Task) -> Episode:
         "Answer as the method that `usual_method` names."

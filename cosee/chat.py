@@ -6,13 +6,14 @@
 from __future__ import annotations
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Optional, cast
+from typing import Annotated, Any, Literal, Optional, cast
 from pydantic import AfterValidator
 from .agents import ANSWER_RULES, PLAIN_GEN, Agent, ROLES
 from .budgets import Instruction, Prompt, Task, stochastic_rounding
-from .controller import MODEL_FAILED, Episode
-from .document import (Content, DEBUG_TAG, Document, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
-                            VLMLanguageModel)
+from .episode import MODEL_FAILED, Episode
+from .document.document import Content, Document
+from .document.interactive_document import (DEBUG_TAG, InteractiveDocument, MODEL_TAG, RESPONSE_TAG,
+                                                 VLMLanguageModel)
 from .models.client import LEAST_REPLY, NoReply, Reply, TaskType, VLMClient
 from .models.usage import BudgetExceeded
 from .policies import (ANSWER_LINES, Count, PageSelection, Policy, Roles, Whole, build_team, check_roles,
@@ -21,7 +22,7 @@ from .utils.json_scan import Reading, read_answer, without_reasoning
 from .utils.text import answer_key, one_line
 
 # %% auto #0
-__all__ = ['CHAT_PROMPT', 'chat_instruction', 'open_and_hidden', 'Speaker', 'talk', 'Chat', 'memories']
+__all__ = ['CHAT_PROMPT', 'Final', 'chat_instruction', 'open_and_hidden', 'Speaker', 'talk', 'Chat', 'memories']
 
 # %% ../nbs/core/05_chat.ipynb #c2993835
 CHAT_PROMPT = ('Talk to the others in at most three sentences: say what you see and on which page, and whether you '
@@ -122,9 +123,12 @@ class Speaker(VLMLanguageModel):
         for content in news: self.memory.statement(content.text, tags=['heard'], end='')
 
 # %% ../nbs/core/05_chat.ipynb #4eb4d362
-def _count_latest(readings: dict[int, Reading]) -> Reading:
-    "Vote among the latest answers; the last speaker wins a tie"
+Final = Literal['majority', 'last']
+
+def _choose_answer(readings: dict[int, Reading], final: Final) -> Reading:
+    "Vote among the latest answers, of which the last speaker's wins a tie, or take the last speaker's"
     latest = [Reading(answer=r['answer'], page=r['page'], confidence=None) for r in readings.values()]
+    if final == 'last' and latest: return latest[-1]
     return vote(latest[::-1]) if latest else Reading(answer='', page=None, confidence=None)
 
 def _speak_in_turn(speakers: list[Speaker], step: int, readings: dict[int, Reading]):
@@ -144,7 +148,8 @@ def talk(
     agents: list[Agent],  # who speak, in order
     max_turns: int,       # rounds in which each speaks once
     max_new_tokens: int,  # longest message
-    thoughts: bool = False # may they take notes that the others do not see?
+    thoughts: bool = False, # may they take notes that the others do not see?
+    final: Final = 'majority' # whose answer it is
 ) -> Episode:
     "Let everybody speak in every round, until the rounds or the budget end."
     max_new_tokens = task.gen.get('max_new_tokens', max_new_tokens)
@@ -156,7 +161,7 @@ def talk(
         for step in range(1, max_turns + 1): _speak_in_turn(speakers, step, readings)
     except BudgetExceeded as e: stopped = f'budget: {e}'
     except NoReply as e: stopped = f'{MODEL_FAILED}{e}'
-    out = task.outcome(**_count_latest(readings), stopped=stopped)
+    out = task.outcome(**_choose_answer(readings, final), stopped=stopped)
     out['trace']['memories'] = [dict(agent=s.name, contents=[[c.text, sorted(c.tags)] for c in s.memory.contents()])
                                 for s in speakers]
     return out
@@ -167,6 +172,7 @@ class Chat(Policy):
     max_turns: Count = 3               # rounds
     max_new_tokens: Whole = 192        # longest message
     thoughts: bool = False             # may they take notes that the others do not see?
+    final: Final = 'majority'          # whose answer it is: that of most, or that of the last who gave one
     focus: PageSelection = 'auto'      # which pages are shown
     k: Count = 4                       # pages that are searched for
     num_agents: Optional[Whole] = None # how many of `agents`, beginning again after the last; None: each once
@@ -175,7 +181,7 @@ class Chat(Policy):
         "Let the team talk."
         turns = stochastic_rounding(self.max_turns, task.seed)
         agents = build_team(task.look(self.focus, self.k).client, self.agents, self.num_agents)
-        return talk(task, agents, turns, self.max_new_tokens, self.thoughts)
+        return talk(task, agents, turns, self.max_new_tokens, self.thoughts, self.final)
 
 # %% ../nbs/core/05_chat.ipynb #219e7969
 def memories(

@@ -7,118 +7,27 @@ from __future__ import annotations
 import copy, inspect, logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast, get_args
+from typing import Any, Literal, NamedTuple, Optional, Union, cast, get_args
 from .agents import (Action, ActionError, Agent, BlindAgent, DIRECT_PROMPT, DIRECT_TOKENS, LAST_TURN,
-                          PLAIN_GEN, PageImage, board_view, fit_action, invalid_action, normalize_action,
+                          PLAIN_GEN, PageImage, as_agent, board_view, fit_action, invalid_action, normalize_action,
                           read_plain_answer, reading_of, words_of)
 from .board import USER, Board, Cell, Evidence, View, has_page, unit_bbox, whole_document
 from .utils.boxes import Size
+from .episode import (MODEL_FAILED, NOTHING_LEFT, PAGES_FAILED, CallRecord, Decided, Episode, Event, Guess,
+                           Hypothesis, Trace, TracePage, is_proposal, told_apart, withhold)
 from .focus import ASK_NOTE, FocusSpec, Viewing, blank_pages, listed, make_focus
 from .models.client import (GEN_DEFAULTS, Reply, Request, VLMClient, as_client, ask, merged, most_tokens,
                                  page_request, request_texts, usable)
-from .models.backends import record
-from .models.usage import BudgetExceeded, Ledger, Usage, UsageRecord, usage_text
-from .turn_costs import Gen, TurnBudget
+from .models.backends import record, text_events
+from .models.usage import BudgetExceeded, Ledger, Usage, declared_fault
+from .turns import Gen, TurnBudget
 from .pages import Page, PageError, page_names, page_sizes
 from .utils.json_scan import read_confidence
-from .utils.text import NOT_ANSWERABLE, abstains, answer_key, check_question, html_text, one_line
+from .utils.text import abstains, answer_key, check_question, one_line
 
 # %% auto #0
-__all__ = ['Snap', 'Order', 'ORDERS', 'Rank', 'OnEvent', 'MODEL_FAILED', 'PAGES_FAILED', 'NOTHING_LEFT', 'WITHHELD', 'CASCADE',
-           'Hypothesis', 'CallRecord', 'Event', 'TracePage', 'Guess', 'Withheld', 'Decided', 'Trace', 'CoSeeController',
-           'proposal_key', 'stated_confidence', 'standing', 'rank_hypotheses', 'evidence_of', 'call_record', 'Episode',
-           'is_proposal', 'told_apart', 'proposals_of', 'withhold', 'replay', 'user_turn', 'turns_of', 'add_note']
-
-# %% ../nbs/03_controller.ipynb #47b5820a
-class Hypothesis(Action, total=False):
-    "An action that proposes an answer, as it stands on the Board."
-    author: str  # name of the agent
-    step: int    # collaboration step, from 1
-    cell: int    # id of its cell
-
-# %% ../nbs/03_controller.ipynb #016883de
-class CallRecord(TypedDict):
-    "A call of a model as a trace keeps it: everything but the images."
-    prompt: list[str]          # its texts in order
-    params: dict[str, Any]     # generation settings
-    text: str                  # the reply
-    finish: str                # why the reply ended
-    model: str
-    usage: UsageRecord
-    thoughts: NotRequired[str] # what it thought aloud before the reply, where it did
-    warning: NotRequired[str]  # what is in doubt about the reply, where something is
-
-class Event(TypedDict):
-    "One turn."
-    step: int                  # collaboration step, from 1
-    agent: str                 # its name
-    board_cells: int           # cells on the Board when the turn began
-    calls: list[CallRecord]
-    action: Any                # as the agent returned it
-    error: str                 # why nothing was written; '' if something was
-    shown: NotRequired[list[int]]    # pages that the agent was shown; older traces do not say, nor the next
-    why: NotRequired[dict[str, str]] # page -> why it was shown, where there was a choice
-    valid: NotRequired[bool]   # was it written on the Board? there once the turn is applied, as are the next two
-    applied: NotRequired[Optional[Action]] # the action as it was written
-    cell: NotRequired[Optional[int]]       # id of its cell
-    error_cell: NotRequired[int]           # id of the note about its error
-    shortened: NotRequired[bool]           # had the budget less room for its reply than its settings ask for?
-
-# %% ../nbs/03_controller.ipynb #d2bf9380
-class TracePage(TypedDict):
-    "A page of the document, as a trace names it."
-    page: int                  # from 1
-    size: Optional[list[float]] # (width, height) in pixels, if known
-    file: NotRequired[str]     # name of the file that it comes from
-    file_page: NotRequired[int] # its page in that file
-
-class Guess(TypedDict):
-    "What one call said where nobody had proposed an answer; it is no note."
-    agent: str                 # whose model was asked
-    shown: list[int]           # pages that it was shown
-    board: bool                # was it told the Board, too?
-    calls: list[CallRecord]
-    answer: str                # '' where the reply was none
-    page: Optional[int]        # as it named one, from 1
-    confidence: Optional[float] # 0-1, where it stated one
-    error: str                 # why there is no reply; '' if there is one
-
-class Withheld(TypedDict):
-    "An answer in doubt that was not given."
-    guess: str                 # what it was
-    reason: str                # why it was not given
-    stopped: str               # why the episode had ended
-
-class Decided(TypedDict):
-    "What a team with rules of its own chose."
-    cell: Optional[int]        # of the proposal that won
-    confidence: float          # of the team, 0-1
-
-# %% ../nbs/03_controller.ipynb #42feded0
-class Trace(TypedDict):
-    "An episode from which it can be looked at and replayed, JSON-ready."
-    version: int
-    question: str
-    pages: list[TracePage]
-    config: dict[str, Any]     # of `CoSeeController.describe`
-    events: list[Event]
-    ledger: dict[str, Any]     # of `Ledger.to_dict`
-    invalid: int               # turns of which nothing was written
-    plain: NotRequired[int]    # turns whose answer was read out of plain words; older traces do not say
-    answer: str
-    confidence: float          # 0-1
-    page: Optional[int]        # where the answer stands, from 1
-    evidence: list[Evidence]
-    because: str               # the evidence as a sentence
-    stopped: str               # why the episode ended
-    steps: int
-    decided: NotRequired[Decided] # where a team has rules of its own
-    guess: NotRequired[Guess]   # where nobody proposed an answer, and a last call could be made
-    fallback: NotRequired[bool] # is the answer that guess?
-    withheld: NotRequired[Withheld] # confidence, page and evidence are then those of the guess
-    left_out: NotRequired[list[str]] # agents that the budget had no turn for
-    proofs: NotRequired[dict[str, str]] # by which it decided: cell -> how its answer is proved
-    unread: NotRequired[dict[str, str]] # pages that were to be shown and cannot be drawn: number -> why
+__all__ = ['Snap', 'Order', 'ORDERS', 'Rank', 'OnEvent', 'CASCADE', 'CoSeeController', 'proposal_key', 'stated_confidence',
+           'standing', 'rank_hypotheses', 'evidence_of', 'call_record', 'replay', 'user_turn', 'turns_of', 'add_note']
 
 # %% ../nbs/03_controller.ipynb #0cb2f5a4
 Snap = Union[Literal['auto'], bool]
@@ -140,7 +49,7 @@ OnEvent = Callable[[str, Any], Any]   # called with 'start' | 'turn' | 'step' | 
 class CoSeeController:
     "Orchestrates agents over a shared Board to answer one question."
     def __init__(self,
-        agents: Sequence[Agent],      # the team, in order of turns; names must differ
+        agents: Sequence[Agent],      # the team, in order of turns; names must differ; see `as_agent`
         max_steps: int = 3,           # most rounds
         default_gen_kwargs: Optional[dict[str, Any]] = None, # settings of all agents, over their own
         order: Order = 'sequential',  # 'sequential', 'parallel': nobody sees the notes of the same step, or 'blind':
@@ -155,13 +64,14 @@ class CoSeeController:
         guess: bool = True,           # ask for the best guess where nobody proposed an answer?
         rank: Optional[Rank] = None   # the rule by which one of several proposals wins; None: `rank_hypotheses`
     ):
+        agents = list(map(as_agent, agents))
         names = [a.name for a in agents]
         if len(set(names)) < len(names): raise ValueError(f'agents must have different names: {names}')
         if USER in names: raise ValueError(f'no agent may be called {USER!r}: so the person who asks is called')
         if order not in ORDERS: raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
         if max_steps < 1: raise ValueError(f'max_steps must be at least 1, not {max_steps}')
         if agreement < 1: raise ValueError(f'agreement must be at least 1, not {agreement}')
-        self.agents, self.max_steps, self.default_gen_kwargs = list(agents), max_steps, default_gen_kwargs
+        self.agents, self.max_steps, self.default_gen_kwargs = agents, max_steps, default_gen_kwargs
         self.order, self.stop_confidence, self.agreement = order, stop_confidence, agreement
         self.error_cells, self.because, self.guess, self.rank = error_cells, because, guess, rank
         make_focus(page_selection)
@@ -246,8 +156,9 @@ class CoSeeController:
 
     def describe(self) -> dict[str, Any]:
         "The controller's settings and team, JSON-ready."
-        agents = [dict(name=a.name, role=type(a).__name__, role_prompt=a.role_prompt, actions=list(a.actions),
-                       gen=a.gen_defaults, client=_name_client(a.qwen_client)) for a in self.agents]
+        agents = [dict(name=a.name, role=type(getattr(a, 'actor', a)).__name__, role_prompt=a.role_prompt,
+                       actions=list(a.actions), gen=a.gen_defaults, client=_name_client(a.qwen_client))
+                  for a in self.agents]
         choice = self.page_selection if isinstance(self.page_selection, (str, dict)) else repr(self.page_selection)
         return dict(agents=agents, max_steps=self.max_steps, order=self.order, stop_confidence=self.stop_confidence,
                     agreement=self.agreement, error_cells=self.error_cells, default_gen_kwargs=self.default_gen_kwargs,
@@ -423,6 +334,7 @@ def _turn(agent: Agent, step: int, board: Board, calls: Sequence[Mapping[str, An
     error = _describe_error(failure) if failure else ''
     event = Event(step=step, agent=agent.name, board_cells=len(board), calls=list(map(call_record, calls)),
                   action=action, error=error)
+    if fault := declared_fault(failure): event['fault'] = fault
     return _Turn(event, [c['reply'].usage for c in calls], getattr(failure, 'final', False))
 
 def _describe_error(e: BaseException) -> str: return f'{type(e).__name__}: {one_line(str(e), 300)}'
@@ -475,28 +387,6 @@ def _check_team(names: list[str], settings: Mapping[str, Any]):
     wrong = [name for name in settings if name not in names]
     if wrong: raise ValueError(f"per_agent_gen_kwargs: no agent is called {wrong[0]!r}; there are {', '.join(names)}")
 
-# %% ../nbs/03_controller.ipynb #7b945f5c
-class Episode(dict[str, Any]):
-    """Result of a run: answer, confidence, page, evidence, because, board, hypotheses, corrections, trace, usage,
-    stopped, steps. Where an answer was withheld, `guess` is that answer, `reason` says why, and confidence, page and
-    evidence are those of the guess."""
-    def _describe_place(self, before: str, after: str = '') -> str:
-        return f"{before}page {self['page']}{after}" if self.get('page') else ''
-
-    def __repr__(self) -> str:
-        guess = f", guess {self['guess']!r}" if self.get('guess') else ''
-        return (f"Episode({self['answer']!r}{guess}{self._describe_place(' (', ')')}, {len(self['board'])} cells, "
-                f"{self['steps']} steps, stopped: {self['stopped']})")
-
-    def _repr_html_(self) -> str:
-        sure = '' if self['confidence'] is None else f"confidence {self['confidence']:.2f}, "
-        said = f"{sure}{self['steps']} steps, stopped: {self['stopped']}, {usage_text(self['usage'])}"
-        given = f"{self['answer']} (withheld: {self['guess']})" if self.get('guess') else self['answer']
-        answer, because, where, rest = (html_text(one_line(str(text), n)) for text, n in (
-            (given, 400), (self['because'], 600), (self._describe_place(', '), 80), (said, 200)))
-        where = where and f', {where.lstrip(", ")}'
-        return f'<p><b>{answer}</b>{where}<br>{because}<br>{rest}</p>' + self['board']._repr_html_()
-
 # %% ../nbs/03_controller.ipynb #f08cb95c
 def _describe_page(number: int, source: Any, in_file: Any, size: Optional[Size]) -> TracePage:
     "What a trace says of a page; file name and page in the file where they are known"
@@ -517,27 +407,6 @@ def _name_client(client: Any) -> Optional[str]:
     return None if client is None else name if isinstance(name, str) else type(client).__name__
 
 # %% ../nbs/03_controller.ipynb #b684ddb1
-def is_proposal(
-    action: Mapping[str, Any] # valid
-) -> bool:
-    "Does an action propose an answer?"
-    return action['action'] == 'HYPOTHESIZE' or action['action'] == 'REVISE' and bool(action.get('answer'))
-
-def told_apart(
-    proposals: Iterable[Hypothesis] # of an episode, in order of their notes
-) -> dict[str, list[Hypothesis]]:
-    "Proposals as `hypotheses` (by HYPOTHESIZE) and `corrections` (by REVISE)."
-    kinds = dict(hypotheses='HYPOTHESIZE', corrections='REVISE')
-    proposals = list(proposals)
-    return {name: [p for p in proposals if p['action'] == kind] for name, kind in kinds.items()}
-
-def proposals_of(
-    episode: Mapping[str, Any] # with `hypotheses` and `corrections`, or some of them
-) -> list[Hypothesis]:         # in order of their notes
-    "Every answer that was proposed, by HYPOTHESIZE or by REVISE."
-    both = [*(episode.get('hypotheses') or []), *(episode.get('corrections') or [])]
-    return sorted(both, key=lambda p: p.get('cell') or 0)
-
 def _is_plain(event: Event) -> bool:
     "Was an answer read out of plain words?"
     return isinstance(event['action'], dict) and bool(event['action'].get('plain'))
@@ -551,10 +420,6 @@ def _list_named_pages(action: Any) -> Iterator[Any]:
         yield call.get('page')
 
 # %% ../nbs/03_controller.ipynb #875f67e1
-MODEL_FAILED = 'model: '   # how `stopped` begins where a model failed in a way that it would again
-PAGES_FAILED = 'pages: '   # how it begins where none of the pages that were to be shown can be read
-NOTHING_LEFT = 'nothing left'   # what it is where nobody has anything left to do
-WITHHELD = 'withheld'      # what it is where an answer in doubt was not given
 CASCADE = 'cascade'        # who notes that an answer was withheld, where an episode goes on
 
 class _Hopeless(Exception): "Asking the model again is of no use."
@@ -666,14 +531,14 @@ class _Run:
         if board is None: return None
         guess = Guess(agent=guesser.name, shown=self.view.told()[0], board=bool(len(board)), calls=[], answer='',
                       page=None, confidence=None, error='')
-        with record() as calls:
+        step = max((e['step'] for e in self.events), default=1)
+        with record() as calls, text_events(self._on_event, step, guesser.name):
             try: reply = usable(ask(guesser.qwen_client, self._make_guess_request(guesser, images, board)))
             except Exception as e: guess['error'] = _describe_error(e)
             else:
                 said, is_answer = reading_of(reply), bool(reply.value or read_plain_answer(reply.text))
                 guess.update(answer=said['answer'] if is_answer else '', page=said['page'],
                              confidence=said['confidence'])
-        step = max((e['step'] for e in self.events), default=1)
         for call in calls: ledger.add(call['reply'].usage, agent=guesser.name, step=step)
         guess['calls'] = list(map(call_record, calls))
         if answer_key(guess['answer']) in _list_rejected(self.proposals, self.board): guess['answer'] = ''
@@ -716,7 +581,9 @@ class _Run:
             self.left_out += [name for name in names if name not in {a.name for a in agents}]
             shown, why = self.view.told()
             for a in agents: self.tell('start', dict(step=step, agent=a.name, shown=shown, why=why))
-            turns = _take_turns(agents, images, self.question, self.board, gens, step)
+            alone = agents[0].name if len(agents) == 1 else ''
+            with text_events(self._on_event if alone else None, step, alone):
+                turns = _take_turns(agents, images, self.question, self.board, gens, step)
             for plan, turn in zip(planned, turns, strict=True):
                 turn.event['shown'], turn.event['why'] = getattr(plan.agent, 'reads', shown), why
                 if plan.shortened: turn.event['shortened'] = True
@@ -822,19 +689,6 @@ def _restore_state(trace: Trace) -> _Run:
     return state
 
 # %% ../nbs/03_controller.ipynb #e239476e
-def withhold(
-    episode: Episode, # of any policy
-    reason: str       # why its answer is in doubt
-) -> Episode:         # without an answer; the one that it had is its guess, with its place and its probability
-    "Give no answer in place of one in doubt; an episode that has none stays as it is."
-    said = episode['answer']
-    if not said or abstains(said): return episode
-    told = Withheld(guess=said, reason=reason, stopped=episode['stopped'])
-    trace = {**episode['trace'], 'stopped': WITHHELD, 'withheld': told}
-    if 'answer' in trace: trace['answer'] = NOT_ANSWERABLE
-    return Episode({**episode, 'answer': NOT_ANSWERABLE, 'guess': said, 'reason': f'Withheld: {reason}.',
-                    'stopped': WITHHELD, 'trace': trace})
-
 def _decide_again(state: _Run, trace: Trace) -> Episode:
     "The episode of a state, without the answer that was withheld"
     told = trace.get('withheld')

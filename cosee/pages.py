@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Optional, Union, overload
 from .utils.files import digest
 from .utils.isolation import MEMORY, SECONDS, JobError, JobLost, apart, job_name, job_named, room, tell
 from .utils.text import counted
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # %% ../nbs/core/00_pages.ipynb #85d9b94f
 class PageError(ValueError):
     "A document that cannot be turned into pages; the message says in one line what is wrong, and where."
+    fault: ClassVar[Literal['pages']] = 'pages'
 
 MAX_PIXELS = 80_000_000  # largest picture that is decoded: about 320 MB in memory
 MAX_SIDE = 2400          # longest side of a page image in pixels; larger ones are scaled down

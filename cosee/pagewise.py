@@ -12,7 +12,8 @@ from .agents import DIRECT_PROMPT, DIRECT_TOKENS, PLAIN_GEN, Action, Agent, read
 from .board import Board
 from .budgets import DIRECT, Task, stochastic_rounding
 from .cascade import EvidenceChecker
-from .controller import CoSeeController, Episode, Hypothesis, rank_hypotheses
+from .controller import CoSeeController, rank_hypotheses
+from .episode import Episode, Hypothesis
 from .focus import InView
 from .models.client import Reply, Request, Turn, ask, merged, page_request, usable
 from .models.text_prompts import ALTERNATIVES, CHECK_PROMPT, CHECK_TOKENS, p_true_logit, self_check_confidence

@@ -7,28 +7,31 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Any, ClassVar, Optional, TYPE_CHECKING, TypeVar, Union, cast, get_type_hints
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, create_model,
+                      field_validator)
 from .agents import (ANSWER_RULES, DIRECT_TOKENS, PLAIN_GEN, ROLES, Agent, describe_actions, reading_of,
                           role_text, team)
 from .board import Board
-from .budgets import Answer, DIRECT, Instruction, Prompt, Task, outcome_of, stochastic_rounding
-from .controller import CoSeeController, Episode, Event, OnEvent, Order, Snap, proposals_of, withhold
+from .budgets import DIRECT, Instruction, Prompt, Task, outcome_of, stochastic_rounding
+from .controller import CoSeeController, OnEvent, Order, Snap
+from .episode import Episode, EpisodeFields, Event, proposals_of, withhold
 from .focus import listed, make_focus
 from .models.client import as_client, merged
 from .models.usage import Ledger
 from .models.wrappers import known_client
+from .text.encoder import BOUND
 from .utils.json_scan import Reading
 from .utils.config import Entry, Registry
 from .utils.text import NOT_ANSWERABLE, answer_key
 
 # %% auto #0
-__all__ = ['ANSWER_LINES', 'COT_PROMPT', 'COT_TOKENS', 'COT', 'SAMPLE_GEN', 'Whole', 'Count', 'Share', 'PageSelection', 'Roles',
-           'LEAST_SHARE', 'NEVER', 'METHODS', 'F', 'without_end', 'Policy', 'Single', 'vote', 'Vote', 'build_team',
-           'check_roles', 'instruction_of', 'within_budget', 'Team', 'MethodEntry', 'policy_of', 'method_settings',
-           'SettingError', 'Method', 'make_method', 'register_method']
+__all__ = ['ANSWER_LINES', 'COT_PROMPT', 'COT_TOKENS', 'COT', 'SAMPLE_GEN', 'Whole', 'Count', 'Share', 'PageSelection',
+           'GenKwargs', 'Roles', 'LEAST_SHARE', 'NEVER', 'METHODS', 'F', 'without_end', 'Policy', 'Single', 'vote',
+           'Vote', 'check_gen', 'build_team', 'check_roles', 'instruction_of', 'within_budget', 'Team', 'MethodEntry',
+           'policy_of', 'method_settings', 'SettingError', 'Method', 'make_method', 'register_method']
 
 # %% ../nbs/core/03_policies.ipynb #b0d91006
 if TYPE_CHECKING:
@@ -67,7 +70,7 @@ class Policy(BaseModel):
     model_config = ConfigDict(extra='forbid', frozen=True, strict=True, arbitrary_types_allowed=True,
                               protected_namespaces=())
     goes_on: ClassVar[bool] = False   # can it go on from the turns of an earlier episode?
-    sure: Optional[Share] = None      # an answer of less confidence is withheld; None: as is usual for the method
+    sure: Optional[Share] = None      # an answer of less confidence is withheld; None: none is, see `usual_bound`
 
     def solve(self,
         task: Task # the question, and who pays
@@ -91,11 +94,11 @@ class Policy(BaseModel):
         "Answer one question; raises ValueError where there is none, or where it cannot go on from earlier turns."
         if earlier and not self.goes_on:
             raise ValueError(f'{type(self).__name__} does not go on from an earlier episode; a team does')
-        own = {k: v for k, v in (gen or {}).items() if k not in self.model_fields_set}
+        own = {k: v for k, v in merged(dict(gen or {})).items() if k not in self.model_fields_set}
         task = Task(listed(pages), question, client, Ledger() if ledger is None else ledger, seed, own,
                     meta=meta or {}, on_event=without_end(on_event), earlier=earlier, snap=snap, source=source)
         out = task.run(self.solve)
-        sure, bound = out['confidence'], self.usual_bound(client) if self.sure is None else self.sure
+        sure, bound = out['confidence'], self.sure or 0.
         if sure is not None and sure < bound: out = withhold(out, f'its confidence of {sure:.0%} is below {bound:.0%}')
         if on_event: on_event('end', out)
         return out
@@ -103,7 +106,7 @@ class Policy(BaseModel):
     def usual_bound(self,
         client: Any # who is asked
     ) -> float:     # 0-1
-        "Give the confidence from which an answer is given where `sure` says nothing: any will do."
+        "Give the confidence from which people are given an answer where `sure` says nothing: any will do."
         return 0.
 
 # %% ../nbs/core/03_policies.ipynb #b0d9100c
@@ -167,7 +170,7 @@ class Vote(Policy):
 def _make_agent(client, role: dict[str, Any]) -> Agent:
     "Make an agent with a duty of its own; ValueError says what its description lacks"
     if not isinstance(role, dict) or set(role) - {*_ROLE_FIELDS} or len({'duty', 'prompt'} & set(role)) != 1:
-        raise ValueError('an agent needs a name and a duty (or a whole prompt), and may name actions: '
+        raise ValueError('an agent needs a name and a duty (or a whole prompt), and may name actions and gen: '
                          f'{str(role)[:80]}')
     texts = {k: role.get(k) for k in ('name', 'duty', 'prompt') if k in role}
     if 'name' not in texts or not all(isinstance(v, str) and v.strip() for v in texts.values()):
@@ -176,18 +179,39 @@ def _make_agent(client, role: dict[str, Any]) -> Agent:
     if wrong := [k for k in actions if k not in Agent.actions]:
         raise ValueError(f"agent {role['name']!r}: there is no action {str(wrong[0])[:40]!r}; "
                          f"there are {', '.join(Agent.actions)}")
-    if 'duty' in role: return Agent(role['name'], role_text(role['duty'], actions), client, actions, duty=role['duty'])
-    return Agent(role['name'], _write_role_prompt(role['prompt'], actions), client, actions,
-                 duty=role['prompt'].replace('{actions}', '').strip())
+    try: gen = {**Agent.gen_defaults, **check_gen(role.get('gen') or {})}
+    except SettingError as e: raise ValueError(f"agent {role['name']!r}, gen: {e}") from None
+    if 'duty' in role: prompt, duty = role_text(role['duty'], actions), role['duty']
+    else: prompt, duty = _write_role_prompt(role['prompt'], actions), role['prompt'].replace('{actions}', '').strip()
+    return Agent(role['name'], prompt, client, actions, gen, duty=duty)
 
-_ROLE_FIELDS = 'name', 'duty', 'prompt', 'actions'
+_ROLE_FIELDS = 'name', 'duty', 'prompt', 'actions', 'gen'
+
+def check_gen(
+    gen: Any # generation settings of a configuration
+) -> dict[str, Any]: # the same
+    "Check generation settings; raises `SettingError` for one that cannot be, and passes on what is not known here."
+    from cosee.models.decoding import Sampling
+    if not isinstance(gen, dict): raise SettingError('', f'generation settings are an object, not {str(gen)[:60]!r}')
+    try: merged(gen)
+    except ValueError as e: raise SettingError('', str(e)) from None
+    known = {f.name for f in fields(Sampling)}
+    for name, value in gen.items():
+        meant = 'max_new_tokens' if name == 'max_tokens' else name
+        if value is None or meant not in known: continue
+        try: Sampling(**{meant: value})
+        except ValueError as e: raise SettingError(name, str(e)) from None
+        except TypeError: raise SettingError(name, f'cannot be {str(value)[:60]!r}') from None
+    return gen
+
+GenKwargs = Annotated[dict[str, Any], AfterValidator(check_gen)]   # generation settings, see `GEN_DEFAULTS`
 
 def _write_role_prompt(prompt: str, actions: Sequence[str]) -> str:
     "Complete a role prompt as somebody wrote it, with how to write actions where it says {actions}, or behind it"
     told = describe_actions(actions)
     return prompt.replace('{actions}', told) if '{actions}' in prompt else f'{prompt}\n{told}'
 
-Roles = Sequence[Union[str, dict[str, Any]]]   # names of roles, or dicts with name, duty or prompt, and actions
+Roles = Sequence[Union[str, dict[str, Any]]]   # names of roles, or dicts with name, duty or prompt, actions and gen
 
 # %% ../nbs/core/03_policies.ipynb #5188aeda
 def _repeat_agents(agents: Roles, n: int) -> list[Union[str, dict[str, Any]]]:
@@ -228,22 +252,23 @@ def instruction_of(
     "Make what an agent is told in its turn."
     return Instruction('act', agent.role_prompt, agent.brief, actions=tuple(agent.actions))
 
-def _least_reply(task: Task, agent: Agent) -> int:
+def _least_reply(task: Task, agent: Agent, gen: Mapping[str, Any]) -> int:
     "Count the tokens with which a turn can say something, of the settings that will be sent"
-    settings = merged(agent.gen_defaults, task.gen)
+    settings = merged(agent.gen_defaults, dict(gen))
     asked = agent.request([], task.question, Board(), settings)
     return min(settings.get('max_new_tokens', 64), as_client(task.client).least_tokens(asked))
 
 def within_budget(
     task: Task,          # pays; its pages become smaller if need be
     agents: list[Agent], # the team
-    parallel: bool = False # do all act before any proposal can stand?
+    parallel: bool = False, # do all act before any proposal can stand?
+    gen: Mapping[str, Any] = {} # settings over those of the agents
 ) -> list[Agent]:        # some of them; none where not even one is covered, with the answer behind it
     "Choose as many of the agents as the budget carries through a step."
     if task.ledger.max_tokens is None: return agents
     task.ledger.kept = 0
     answering = [a for a in agents if 'HYPOTHESIZE' in a.actions]
-    least = {a.name: _least_reply(task, a) for a in agents}
+    least = {a.name: _least_reply(task, a, gen) for a in agents}
     for some in (agents, answering, answering[-1:]):
         prompts: list[tuple[Prompt, int]] = [(instruction_of(a).longer(_NOTE * i), least[a.name])
                                              for i, a in enumerate(some)]
@@ -278,6 +303,20 @@ class Team(Policy):
     focus: PageSelection = 'auto'      # which pages are shown
     k: Count = 4                       # pages that are searched for
     num_agents: Optional[Whole] = None # how many of `agents`, beginning again after the last; None: each once
+    default_gen_kwargs: Optional[GenKwargs] = None # generation settings of all agents, over their own
+    per_agent_gen_kwargs: dict[str, GenKwargs] = {} # agent -> its settings, over those of all
+    error_cells: bool = False          # is a note left where an action failed?
+    because: bool = True               # is the answer explained from its notes?
+
+    @field_validator('per_agent_gen_kwargs')
+    @classmethod
+    def _check_names(cls, settings: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        "Refuse settings of an agent that the team does not have"
+        if settings and 'agents' in info.data:
+            names = [a.name for a in build_team(None, info.data['agents'], info.data.get('num_agents'))]
+            if wrong := [name for name in settings if name not in names]:
+                raise ValueError(f"no agent is called {wrong[0]!r}; there are {', '.join(names)}")
+        return settings
 
     def controller(self,
         agents: Sequence[Agent], # the team
@@ -290,6 +329,10 @@ class Team(Policy):
         heard = alone or 'stop_confidence' in self.model_fields_set or all(m.calibrated for m in models)
         usual = dict(stop_confidence=self.stop_confidence if heard else NEVER)
         return CoSeeController(agents, *args, **{**usual, **kwargs})
+
+    def usual_bound(self, client: Any) -> float:
+        "Give the bound that was measured for the reader by rules; none for a model."
+        return 0. if known_client(client).uses_model else BOUND
 
     def acts_in_parallel(self) -> bool:
         "Do all agents act in the first step before anybody has heard another?"
@@ -310,9 +353,22 @@ class Team(Policy):
         **kwargs: Any            # more for the controller
     ) -> CoSeeController:
         "Make the controller that leads a team through a task, with the settings of this policy."
-        steps, gen = stochastic_rounding(self.max_steps, task.seed), {**task.gen, 'seed': task.seed}
+        steps, gen = stochastic_rounding(self.max_steps, task.seed), {**self.gen_of(task), 'seed': task.seed}
         return self.controller(agents, steps, gen, self.order, agreement=self.agreement, page_selection=task.focus,
-                               snap=task.snap, **kwargs)
+                               snap=task.snap, error_cells=self.error_cells, because=self.because, **kwargs)
+
+    def gen_of_each(self,
+        agents: Sequence[Agent]
+    ) -> dict[str, dict[str, Any]]:
+        "Give the settings of each agent, over those of all."
+        return {a.name: self.per_agent_gen_kwargs[a.name] for a in agents if a.name in self.per_agent_gen_kwargs}
+
+    def gen_of(self,
+        task: Task
+    ) -> dict[str, Any]:
+        "Give the settings of all agents: the longest reply of the run, and those of this policy."
+        longest = {k: v for k, v in task.gen.items() if k == 'max_new_tokens'}
+        return {**longest, **(self.default_gen_kwargs or {})}
 
     def run_episode(self,
         task: Task,              # the question
@@ -321,7 +377,8 @@ class Team(Policy):
     ) -> Episode:
         "Let a team answer the question of a task."
         controller = self.controller_for(task, agents, **kwargs)
-        return controller.run(task.images, task.question, None, task.ledger, task.on_event, task.earlier)
+        own = self.gen_of_each(controller.agents)
+        return controller.run(task.images, task.question, own, task.ledger, task.on_event, task.earlier)
 
     def run_team(self,
         task: Task,   # the question, its pages chosen
@@ -329,7 +386,7 @@ class Team(Policy):
     ) -> Episode:
         "Let as many agents answer as the budget carries through a step; without an answer if it carries none."
         agents = self.build_agents(task.client)
-        some = within_budget(task, agents, self.acts_in_parallel())
+        some = within_budget(task, agents, self.acts_in_parallel(), self.gen_of(task))
         if some: out = self.run_episode(task, some, **kwargs)
         else: out = task.outcome('', stopped='budget: it covers the turn of no agent, with an answer behind it')
         if left_out := [a.name for a in agents if a not in some]:
@@ -478,7 +535,7 @@ class Method:
         ledger: Optional[Ledger] = None,       # account, with or without a budget
         seed: int = 0,                         # of everything drawn by chance
         gen: Optional[Mapping[str, Any]] = None # general generation settings; its own beat them
-    ) -> Answer:
+    ) -> EpisodeFields:
         "Answer the question of a sample; raises ValueError where there is none."
         return outcome_of(self.policy.answer(sample['images'], sample['question'], client, ledger, seed, gen,
                                              sample.get('meta', {})))

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, Optional, Union, cast
 from .budgets import NOBODY, describe_failure, fault_of
 from .cascade import EvidenceChecker, find_print
-from .controller import MODEL_FAILED, Episode, Event, OnEvent, Snap, proposals_of
+from .controller import OnEvent, Snap
+from .episode import MODEL_FAILED, Episode, Event, proposals_of
 from .focus import FocusSpec, index_of
 from .models.backends import usual_config
 from .models.clients import reading_client
 from .models.discovery import choose_model
 from .models.registry import make_client
-from .models.remote import AuthenticationError, ContextError, QuotaError, VLMClientError
+from .models.remote import AccountError, AuthenticationError, ContextError, QuotaError, VLMClientError
 from .models.usage import BudgetExceeded, Ledger
 from .pages import PageError, Pages, files_of, load_pages
 from .policies import METHODS, Policy, SettingError, make_method, without_end
@@ -137,20 +138,23 @@ def answer_question(
     meta: Optional[Mapping[str, Any]] = None  # of a sample, see there
 ) -> Episode: # with `printed`, see `find_print`, and `files`, where it was asked of those alone that it names
     "Answer a question, of the files that it names if it names any, and of all if these do not answer it."
-    tell: OnEvent = without_end(on_event) or (lambda kind, event: None)
+    listener = without_end(on_event)
+    tell: OnEvent = listener or (lambda kind, event: None)
     labels = find_labels(question, pages)
     asked = resolve_labels(question, labels)
     if labels: tell('labels', dict(labels=labels))
     held, ledger = files_of(pages) if files is None else files, Ledger() if ledger is None else ledger
     selection = getattr(policy, 'focus', 'auto') if page_selection is None else page_selection
+    if policy.sure is None: policy = policy.model_copy(update=dict(sure=policy.usual_bound(client)))
     named = [] if selection == 'all' or len(held) < 2 or earlier else find_files(
         asked, held, pages, getattr(client, 'words', None))
     def answer(selection: Optional[FocusSpec]) -> Episode:
-        out = _choose_pages(policy, selection).answer(pages, asked, client, ledger, seed, gen, meta, tell,
+        out = _choose_pages(policy, selection).answer(pages, asked, client, ledger, seed, gen, meta, listener,
                                                       earlier=earlier, snap=snap, source=source)
-        checker = EvidenceChecker(pages, getattr(client, 'words', None), question=asked)
-        try: out['printed'] = find_print(out, checker)
-        except BudgetExceeded: out['printed'] = None   # it was ended by hand while a page was read
+        if 'printed' not in out:   # else the policy looked it up
+            checker = EvidenceChecker(pages, getattr(client, 'words', None), question=asked)
+            try: out['printed'] = find_print(out, checker)
+            except BudgetExceeded: out['printed'] = None   # it was ended by hand while a page was read
         if not out.get('guess') and abstains(out['answer']): out['reason'] = explain_missing(out)
         if not out['answer']: out['confidence'] = None   # nobody was sure of anything
         if fault := fault_of(out): out['fault'] = fault
@@ -169,15 +173,17 @@ def answer_question(
     return episode
 
 # %% ../nbs/core/06_qa.ipynb #b0d95008
-_ERRORS = {e.__name__: e for e in (AuthenticationError, QuotaError, ContextError)}
+_ERRORS: dict[str, type[VLMClientError]] = dict(account=AccountError, context=ContextError, model=VLMClientError)
+_OF_ACCOUNT = {e.__name__: e for e in (AuthenticationError, QuotaError)}   # which of them, as the turn's error says
 
 def check_model(
     episode: Episode # of `answer_question`
 ) -> Episode:        # the same
     "Raise `VLMClientError`, or what of it says more, where no model could be asked."
-    if episode.get('fault') not in ('account', 'context', 'model'): return episode
+    if (fault := episode.get('fault', '')) not in _ERRORS: return episode
     said = describe_failure(episode) or episode['stopped'].removeprefix(MODEL_FAILED)
-    raise _ERRORS.get(said.removeprefix(f'{NOBODY}: ').partition(':')[0], VLMClientError)(said)
+    name = said.removeprefix(f'{NOBODY}: ').partition(':')[0]
+    raise _OF_ACCOUNT.get(name, _ERRORS[fault])(said)
 
 def ask(
     document: PagesLike,       # a PDF, image or folder, several of them, or pages that are open
@@ -191,8 +197,8 @@ def ask(
     on_event: Optional[OnEvent] = None   # listens turn by turn
 ) -> Episode:
     """Ask a document; raises `PageError`, `ConfigError` or ValueError for what cannot be used, and `VLMClientError`
-    where the model cannot be reached: `AuthenticationError` or `QuotaError` for the account, `ContextError` where
-    pages do not fit."""
+    where the model cannot be reached: an `AccountError` (`AuthenticationError`, `QuotaError`) for the account,
+    `ContextError` where pages do not fit."""
     pages, model = open_document(document), open_client(client)
     policy = choose_policy(method, max_steps=max_steps)
     episode = answer_question(pages, question, model, policy, Ledger(max_tokens), seed, page_selection, on_event)

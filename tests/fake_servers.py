@@ -30,6 +30,39 @@ def openai(text, finish="stop", usage=True, refusal=None, **more):
             "choices": [{"index": 0, "finish_reason": finish, "message": message, **more}]}
 
 
+def in_pieces(answer, size=3, usage=True):
+    "A chat completion in the chunks of a stream: of its text so many characters each."
+    choice = answer["choices"][0]
+    text, logprobs = choice["message"]["content"] or "", (choice.get("logprobs") or {}).get("content")
+    about = {**answer, "object": "chat.completion.chunk", "usage": None}
+
+    def chunk(delta, finish=None, **more):
+        return {**about, "choices": [{"index": 0, "delta": delta, "finish_reason": finish, **more}]}
+    parts = [chunk({"content": text[i:i + size]},
+                   **({"logprobs": {"content": logprobs[i:i + size]}} if logprobs else {}))
+             for i in range(0, len(text), size)]
+    last = {**about, "choices": [], "usage": answer["usage"]}
+    return [chunk({"role": "assistant", "content": ""}), *parts, chunk({}, choice["finish_reason"]),
+            *([last] if usage else []), "[DONE]"]
+
+
+def message_in_pieces(message, size=3):
+    "A message in the events of a stream: of its texts, and of what a tool is given, so many characters each."
+    start = {**message, "content": [], "stop_reason": None, "usage": {**message["usage"], "output_tokens": 1}}
+    events = [{"type": "message_start", "message": start}]
+    for i, block in enumerate(message["content"]):
+        tool = block["type"] == "tool_use"
+        said = json.dumps(block["input"]) if tool else block["text"]
+        begun = {**block, "input": {}} if tool else {**block, "text": ""}
+        kind, field = ("input_json_delta", "partial_json") if tool else ("text_delta", "text")
+        events += [{"type": "content_block_start", "index": i, "content_block": begun},
+                   *({"type": "content_block_delta", "index": i, "delta": {"type": kind, field: said[n:n + size]}}
+                     for n in range(0, len(said), size)), {"type": "content_block_stop", "index": i}]
+    last = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    return [*events, {"type": "message_delta", "delta": last, "usage": {"output_tokens": message["usage"][
+        "output_tokens"]}}, {"type": "message_stop"}]
+
+
 def anthropic(text, finish="end_turn", usage=True, refusal=None):
     "A message."
     content = [{"type": "text", "text": text}] if text is not None else []
@@ -46,6 +79,16 @@ def google(text, finish="STOP", usage=True, refusal=None):
     parts = [{"text": text}] if text is not None else []
     return {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": finish}],
             **({"usageMetadata": counts} if usage else {})}
+
+
+def answer_in_pieces(answer, size=3):
+    "An answer of generateContent in those of a stream: of its text so many characters each."
+    candidate = answer["candidates"][0]
+    text = "".join(p["text"] for p in candidate["content"]["parts"])
+    pieces = [{"candidates": [{"content": {"role": "model", "parts": [{"text": text[i:i + size]}]}}]}
+              for i in range(0, len(text), size)]
+    pieces[-1]["candidates"][0]["finishReason"] = candidate["finishReason"]
+    return [*pieces[:-1], {**answer, **pieces[-1]}]
 
 
 def ollama(**models):
@@ -144,10 +187,31 @@ class Handler(BaseHTTPRequestHandler):
             with server.lock:
                 server.in_flight -= 1
 
+    def stream(self, events):
+        "Server-sent events: JSON or a text each; what can be called is waited for, and the word cut breaks off."
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for event in events:
+            if callable(event):
+                event()
+            elif event == "cut":
+                self.close_connection = True
+                return self.connection.close()
+            else:
+                named = f"event: {event['type']}\n" if isinstance(event, dict) and "type" in event else ""
+                data = f"{named}data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode()
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+                self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
     def act(self, act, body):
         wire = WIRES[self.server.wire]
         if callable(act):
             act = act(body)
+        if isinstance(act, list):
+            return self.stream(act)
         if isinstance(act, dict):
             return self.send(200, json.dumps(act).encode())
         if isinstance(act, tuple):

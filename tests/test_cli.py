@@ -85,7 +85,7 @@ def test_codes_for_nothing_found_and_some_found(run, doc):
     assert run(*ask(doc, "-q", "Who?"), replies=[NOTHING])[0] == 3
     assert run(*ask(doc, "-q", "Who?", "-q", "What?"), replies=[SCAN, NOTHING, NOTHING, SCAN, FOUND, FOUND])[0] == 0
     code, out, err = run(*ask(doc, "-q", "Who?", "--max-steps", 1), replies=["I would rather not say."])
-    assert code == 3 and "no answer" in out and "no valid action" in err
+    assert code == 3 and "No answer" in out and "no valid action" in err
 
 
 def test_a_budget_ends_the_episode(run, doc):

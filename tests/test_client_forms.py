@@ -19,7 +19,7 @@ from cosee.models.qwen_vl_wrapper import QwenVLClient
 from cosee.models.wrappers import CachedClient, FallbackClient, RetryingClient
 from cosee.models.testing import ScriptedClient
 from cosee.planner.document_plan import plan_document
-from cosee.planner.planning import plan
+from cosee.planner.nodes.planner import plan
 from cosee.tools.agent import with_tools
 
 PAGES = [Image.new("RGB", (300, 200), c) for c in ("white", "ivory")]

@@ -31,6 +31,46 @@ def test_a_method_s_own_setting_beats_the_general_one(method):
     assert {c["max_new_tokens"] for c in asked.calls} == {9}
 
 
+def sent(policy, **gen):
+    asked = ScriptedClient([GUESS], cycle=True)
+    Method("cosee", **policy).run(SAMPLE, asked, gen=gen)
+    return [(c["max_new_tokens"], c["temperature"]) for c in asked.calls]
+
+
+def test_a_team_takes_the_length_of_replies_from_a_run_and_temperatures_from_its_own_settings():
+    usual = [c[1] for c in sent(dict(max_steps=1))]
+    assert sent(dict(max_steps=1), max_new_tokens=99, temperature=.9) == [(99, t) for t in usual]
+    named = dict(max_steps=1, agreement=3, default_gen_kwargs=dict(temperature=.4),
+                 per_agent_gen_kwargs=dict(scanner=dict(temperature=.6, max_new_tokens=77)))
+    assert sent(named, max_new_tokens=99)[:2] == [(77, .6), (99, .4)]
+    own = dict(name="reader", duty="Read.", gen=dict(temperature=.8))
+    assert sent(dict(agents=[own], max_steps=1)) == [(320, .8)]
+
+
+def test_error_notes_and_reasons_are_settings_of_a_team():
+    def run(**settings):
+        asked = ScriptedClient(["no action", GUESS], cycle=True)
+        return Method("cosee", agents=["scanner", "detail_reader"], max_steps=1, **settings).run(SAMPLE, asked)
+    told, plain = run(error_cells=True, because=False), run()
+    assert [c["tags"] for c in told["board"]["cells"]][0] == ["error"] and not told["trace"]["because"]
+    assert len(plain["board"]["cells"]) == 1 and plain["trace"]["because"]
+
+
+def test_a_chat_ends_with_the_majority_or_with_the_last_word():
+    def ask(**settings):
+        replies = [f"I read it.\nAnswer: {a}" for a in ("12", "12", "15")]
+        return Method("chat", max_turns=1, **settings).run(SAMPLE, ScriptedClient(replies))["answer"]
+    assert (ask(), ask(final="last")) == ("12", "15")
+
+
+def test_settings_of_a_call_beat_those_of_a_baseline():
+    from cosee.eval.baselines import self_consistency, single_agent_cot
+    for baseline in (single_agent_cot, self_consistency):
+        asked = client()
+        baseline(asked, SAMPLE["images"], "How much?", max_new_tokens=300, gen_kwargs=dict(max_tokens=9))
+        assert {c["max_new_tokens"] for c in asked.calls} == {9}
+
+
 def test_a_matched_method_keeps_what_is_its_own():
     method = Method("self_consistency", max_new_tokens=40).changed(num_samples=2)
     assert method.own == dict(max_new_tokens=40, num_samples=2)
@@ -45,6 +85,10 @@ WRONG = [
     (dict(type="chat", agents=[dict(name="a")]), r"methods\.0\.agents: .*needs a name and a duty"),
     (dict(type="cosee", agents=[dict(name="a", duty="x")] * 2), r"methods\.0\.agents: .*two agents are called 'a'"),
     (dict(type="cosee", order="sequentially"), r"methods\.0\.order: .*'sequential', 'parallel' or 'blind'"),
+    (dict(type="cosee", per_agent_gen_kwargs=dict(scaner={})), r"methods\.0\.per_agent_gen_kwargs: .*'scaner'"),
+    (dict(type="cosee", default_gen_kwargs=dict(temperature=-1)), r"methods\.0\.default_gen_kwargs: .*temperature"),
+    (dict(type="cosee", agents=[dict(name="a", duty="x", gen=dict(top_p=3))]),
+     r"methods\.0\.agents: .*'a', gen: top_p"),
     (dict(type="cosee", max_steps=0), r"methods\.0\.max_steps: .*greater than or equal to 1"),
     (dict(type="cosee", max_steps="3"), r"methods\.0\.max_steps: .*valid number, not '3'"),
     (dict(type="cosee", max_steps=True), r"methods\.0\.max_steps"),

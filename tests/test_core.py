@@ -34,7 +34,7 @@ def test_a_model_that_abstains_in_its_own_spelling_gives_no_answer(spelt, tmp_pa
     code = main([str(a) for a in ask(pdf(tmp_path / "doc.pdf", 2), "-q", "Who?", "--quiet")])
     out = capsys.readouterr().out
     assert code == 3, out
-    assert "not answerable from these pages" in out and "confidence" not in out and "Where" not in out
+    assert "Not answerable from these pages" in out and "confidence" not in out and "Where" not in out
     assert ".." not in out
 
 

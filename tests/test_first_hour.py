@@ -82,7 +82,7 @@ def test_a_doubtful_answer_is_a_guess(run, tmp_path, monkeypatch):
     found = json.loads(out)[0]
     assert code == 3 and (found["answer"], found["guess"], found["confidence"]) == (None, "42", .4)
     assert "40% is below 50%" in found["reason"]
-    assert "withheld; the guess is: 42" in run("ask", doc, "-q", "Who?", *client, "--sure", ".5")[1]
+    assert "Withheld; the guess is: 42" in run("ask", doc, "-q", "Who?", *client, "--sure", ".5")[1]
     assert json.loads(run("ask", doc, "-q", "Who?", *client, "--json")[1])[0]["answer"] == "42"   # no measure for it
     code, _, err = run("ask", doc, "-q", "Who?", "--sure", "60")
     assert code == 2 and "'60' is not a number from 0 to 1" in err

@@ -14,7 +14,7 @@ import pytest
 from cosee.board import Board
 from cosee.cli.entry import main
 from cosee.utils.config import ConfigError, concealed, load_object, parse_yaml, read_text, redact
-from cosee.controller import Episode
+from cosee.episode import Episode
 from cosee.experiments import run_experiment
 from cosee.models.backends import Backend
 from cosee.models.wrappers import ResponseCache
@@ -348,8 +348,8 @@ def hostile_widget():
 
 # What shows itself in a notebook, with strangers' words in every place that takes some
 SHOWN = {"cosee.board.Board": hostile_board, "cosee.models.usage.Ledger": hostile_ledger,
-         "cosee.controller.Episode": hostile_episode, "cosee.document.Content": hostile_content,
-         "cosee.document.Document": hostile_document, "cosee.view.episode.EpisodeView": hostile_view,
+         "cosee.episode.Episode": hostile_episode, "cosee.document.document.Content": hostile_content,
+         "cosee.document.document.Document": hostile_document, "cosee.view.episode.EpisodeView": hostile_view,
          "cosee.runs.table.Transcript": lambda: Transcript([dict(agent=HOSTILE, step=HOSTILE, text=HOSTILE)]),
          "cosee.runs.table.Status": hostile_status, "cosee.eval.metrics.Aggregate": hostile_scores,
          "cosee.eval.metrics.FlavourTable": hostile_flavours, "cosee.eval.metrics.OfficialTable": hostile_official,

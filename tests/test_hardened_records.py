@@ -437,8 +437,8 @@ def parsed(text):
     from cosee.utils.json_scan import read_answer
     from cosee.models.remote import ResponseParseError
     from cosee.planner.document_plan import DocumentPlan
-    from cosee.planner.planning import PlannerOutput, parse_plan
-    from cosee.tools.base import parse_tool_call
+    from cosee.planner.state import PlannerOutput, parse_plan
+    from cosee.document.tool import parse_tool_call
     json.dumps(parse_reply(text).action, allow_nan=False)
     json.dumps([read_answer(text)], allow_nan=False)
     parse_tool_call(text)

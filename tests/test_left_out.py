@@ -7,7 +7,9 @@ import sys
 import tarfile
 import zipfile
 
+import anyio
 import cosee
+import mcp
 import pytest
 from cosee.cli.entry import main
 from cosee.datasets.folder import Folder
@@ -18,7 +20,12 @@ from cosee.extraction.scores import read_lines
 from cosee.models.testing import ScriptedClient
 from cosee.pages import PageError, files_inside, load_pages
 from cosee.runs.log import locked_file
+from cosee.server.answering import Clients
 from cosee.server.documents import AllowedPaths
+from cosee.server.episodes import EpisodeService
+from cosee.server.http import create_app, protect
+from cosee.server.mcp import mcp_server
+from fastapi.testclient import TestClient
 from PIL import Image
 from raw_pdf import Pdf, say
 from reportlab.lib.pdfencrypt import StandardEncryption
@@ -162,6 +169,39 @@ def test_what_stands_on_no_page_of_a_pdf_is_named(shell, tmp_path):
     assert "folio.pdf: two.pdf: attached" in said and "two.pdf" in report_html(Extracted(tmp_path / "march"))
 
 
+def test_a_server_tells_of_a_document_what_it_left_out(inbox, tmp_path):
+    def client(): return ScriptedClient(["Answer: 125.00 EUR"] * 9)
+    def serve(): return EpisodeService(tmp_path / "kept", Clients(dict(m=client)), AllowedPaths([inbox]), shared=True)
+    folio = attach(tmp_path / "folio.pdf", "one.pdf", "two.pdf").read_bytes()
+    with serve() as service:
+        web = TestClient(protect(service, create_app(service)), base_url="http://127.0.0.1")
+        opened = web.post("/api/documents", json=dict(path=str(inbox)))
+        told = {one["file"]: one["why"] for one in opened.json()["left_out"]}
+        assert opened.status_code == 201 and told.keys() == OTHERS.keys()
+        assert all(why in told[name] for name, why in OTHERS.items()) and str(tmp_path) not in opened.text
+        (inbox / "late.docx").write_bytes((inbox / "a.docx").read_bytes())
+        again = web.post("/api/documents", json=dict(path=str(inbox))).json()
+        assert again["id"] == opened.json()["id"] and "late.docx" in str(again["left_out"])
+        handed = web.post("/api/documents/upload", params=dict(name="march.pdf"), content=folio).json()
+        files = [one["file"] for one in handed["left_out"]]
+        assert len(files) == 2 and {*files} == {"march.pdf: one.pdf", "march.pdf: two.pdf"}, files
+        for n in range(150): (inbox / f"n{n}.docx").touch()
+        many = web.post("/api/documents", json=dict(path=str(inbox))).json()["left_out"]
+        assert len(many) == 101 and many[-1]["file"] == "57 more"
+
+        async def talk():
+            async with mcp.Client(mcp_server(service)) as tools:
+                return [await tools.call_tool("open_document", dict(path=str(inbox))),
+                        await tools.call_tool("ask_document", dict(document=str(inbox), question=QUESTION))]
+        for said in anyio.run(talk):
+            text = said.content[0].text
+            assert "Not read: a.docx: an office file" in text and "95 more" in text, text
+            assert said.structured_content["left_out"] == many
+    with serve() as service:   # another day
+        web = TestClient(protect(service, create_app(service)), base_url="http://127.0.0.1")
+        assert web.get(f"/api/documents/{again['id']}").json()["left_out"] == many
+
+
 # --- pages that cannot be read ---
 
 def cut(path, share=.5):
@@ -181,7 +221,7 @@ def test_a_picture_that_is_cut_off_is_no_page_that_says_nothing(shell, tmp_path,
     assert found["reason"].startswith("No page can be read") and name in found["reason"]
     assert [(one["page"], one["file"]) for one in found["unread"]] == [(1, name)]
     code, out, _ = shell("ask", name, "-q", QUESTION)
-    assert code == 1 and "no answer" in out and "broken or cut off" in out and "Nothing on the pages" not in out
+    assert code == 1 and "No answer" in out and "broken or cut off" in out and "Nothing on the pages" not in out
     write(tmp_path / "bill.pdf", "125.00")
     code, out, _ = shell("ask", name, "bill.pdf", "-q", QUESTION, "-q", "Who is the carrier?", "--json")
     answered, open_one = json.loads(out)

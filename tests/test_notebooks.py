@@ -22,8 +22,8 @@ from sync import notebooks
 # A notebook that takes this long hangs: the slowest takes two minutes.
 LIMIT = 900
 # What `make test` runs: patterns of names in nbs/, and what of them takes too long.
-QUICK = ("[0-9]*", "index.ipynb", "core/*", "datasets/*", "eval/*", "models/*", "package/*", "screen/*", "tools/*",
-         "tutorials/*", "utils/*", "view/*")
+QUICK = ("[0-9]*", "index.ipynb", "core/*", "datasets/*", "document/*", "eval/*", "models/*", "package/*", "screen/*",
+         "tools/*", "tutorials/*", "utils/*", "view/*")
 SLOW = ("core/00_pages.ipynb", "datasets/03_mpdocvqa.ipynb", "datasets/03_slidevqa.ipynb",
         "models/08_registry.ipynb",
         "screen/02_scenes.ipynb", "screen/03_tasks.ipynb", "screen/06_agent.ipynb", "screen/07_score.ipynb",

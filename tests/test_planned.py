@@ -19,7 +19,8 @@ from cosee.planner.graph import cosee_graph, memory
 from cosee.planner.quality import MEASURES, quality_node, scope_box, wanted_measures
 from cosee.controller import CoSeeController
 from cosee.planner.document_plan import follow_plan
-from cosee.planner.planning import PlannerOutput, plan, planner_node
+from cosee.planner.nodes.planner import plan, planner_node
+from cosee.planner.state import PlannerOutput
 from cosee.agents import team
 
 OFF = dict.fromkeys(["distortion_detection", "distortion_analysis", "tool_selection", "tool_execution"], False)

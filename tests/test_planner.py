@@ -12,9 +12,10 @@ from cosee.models.remote import AuthenticationError, ResponseParseError, ServerE
 from cosee.models.registry import create_vlm_client
 from cosee.models.wrappers import AllFailed
 from cosee.planner.graph import planner_graph
-from cosee.planner.planning import (AgenticIQAState, JsonLog, PlanCache, PlanControlFlags, PlannerOutput,
-                                    check_image_path, load_image, parse_plan, plan, planner_node, planner_prompt,
-                                    planner_schema, settle_plan)
+from cosee.planner.nodes.planner import JsonLog, PlanCache, plan, planner_node, planner_prompt
+from cosee.planner.state import (AgenticIQAState, PlanControlFlags, PlannerOutput, parse_plan, planner_schema,
+                                 settle_plan)
+from cosee.planner.vlm_client import check_image_path, load_image
 from cosee.utils.config import ConfigError
 from conftest import ROOT
 from fake_servers import FakeServer

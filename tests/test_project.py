@@ -25,7 +25,7 @@ HEAVY = {"torch", "torchvision", "transformers", "accelerate", "bitsandbytes", "
          "pypdfium2", "pandas", "matplotlib", "reportlab", "ipywidgets", "IPython", "llguidance", "openai",
          "anthropic", "google", "ray", "anywidget", "langgraph", "sentence_transformers"}
 OWNERS = packages_distributions()
-PACKAGES = ("cosee", "cosee.planner", "cosee.screen", "cosee.tools")   # those that offer names
+PACKAGES = ("cosee", "cosee.document", "cosee.planner", "cosee.screen", "cosee.tools")   # those that offer names
 # Machine paths have no place in an output: they differ from one machine to the next.
 MACHINE_PATH = re.compile(r"(?<![\w./:<-])/(?:home|root|tmp|Users|private|var|opt|mnt)/[\w.-]+|"
                           + re.escape(f"{ROOT}/"))
@@ -121,10 +121,10 @@ def test_the_page_on_architecture_has_the_rooms_that_imports_are_checked_by():
     rules.read(ROOT / ".importlinter")
     layers = rules["importlinter:contract:layers"]["layers"].split("\n")[1:]
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    table = [re.findall("`([a-z]+)`", row) for row in re.findall(r"^\| (`[a-z`, ]+) \|", text, re.M)]
+    table = [re.findall("`([a-z_]+)`", row) for row in re.findall(r"^\| (`[a-z_`, ]+) \|", text, re.M)]
     rooms = [layer.split(" | ") for layer in layers]
     assert table == rooms
-    drawn = re.findall(r"<br>([a-z ·]+)", text.partition("```mermaid")[2].partition("```")[0])
+    drawn = re.findall(r"<br>([a-z_ ·]+)", text.partition("```mermaid")[2].partition("```")[0])
     assert sorted(" · ".join(drawn).split(" · ")) == sorted(room for layer in rooms for room in layer)
 
 
@@ -154,7 +154,7 @@ PROMPTS = [("agents:SCANNER_ROLE_PROMPT", "02_agents"), ("agents:DETAIL_READER_R
            ("policies:COT_PROMPT", "core/03_policies"), ("eval.judge:JUDGE_PROMPT", "eval/12_judge"),
            ("models.text_prompts:SHARED_PROMPT", "models/20_text_prompts"),
            ("models.text_prompts:ANSWER_PROMPT", "models/20_text_prompts"),
-           ("planner.planning:PLANNER_PROMPT", "planner/00_planning")]
+           ("planner.nodes.planner:PLANNER_PROMPT", "planner/02_planner_node")]
 PROMPTS += [(f"screen.config:SYSTEM_PROMPTS.{style}", "screen/01_config") for style in ("compact", "computer-use")]
 PROMPTS += [(f"tools.sight:{tool}.description", "tools/05_agent") for tool in ("Zoom", "Ocr", "FindPage", "ReadBoard")]
 
@@ -226,7 +226,7 @@ def test_a_misspelt_name_is_told_what_was_meant(asked, meant):
 
 
 @pytest.mark.parametrize("first",
-                         ["", "import cosee.pages, cosee.planner.planning, cosee.cli.entry, cosee.view.drawing"])
+                         ["", "import cosee.pages, cosee.planner.nodes.planner, cosee.cli.entry, cosee.view.drawing"])
 def test_no_module_stands_in_the_way_of_a_name(first):
     "A submodule that was imported before takes the place of no name that a package offers."
     code = (f"{first}\nimport importlib, types\n"

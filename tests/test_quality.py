@@ -18,7 +18,7 @@ from cosee.models.remote import ServerError
 from cosee.planner.quality import (ImageQuality, MEASURES, image_quality, quality_findings, quality_text)
 from cosee.models.backends import Backend
 from cosee.planner.document_plan import DocumentPlan, follow_plan, quality_plan
-from cosee.planner.planning import PlannerOutput
+from cosee.planner.state import PlannerOutput
 from cosee.pages import PageError
 from conftest import ROOT
 from PIL import Image

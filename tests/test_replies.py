@@ -23,7 +23,7 @@ from cosee.models.providers import OpenAIVLMClient
 from cosee.pages import load_pages
 from cosee.screen.call import read_tool_call, read_tool_calls
 from cosee.utils.text import NOT_ANSWERABLE, abstains, means_none
-from cosee.tools.base import parse_tool_call
+from cosee.document.tool import parse_tool_call
 
 PAGES = [Image.new("RGB", (64, 64), "white")] * 3
 # (the answer, what a draft says instead)

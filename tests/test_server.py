@@ -126,6 +126,50 @@ def test_no_address_leads_to_a_file_and_no_folder_is_listed(alice):
     for path in paths: assert alice.get(path).status_code in (404, 405), path
 
 
+# --- settings of a method ---
+
+HOSTILE_SETTINGS = [
+    (dict(focus="all"), "a field of its own"), (dict(agents=["scanner"]), "a field of its own"),
+    (dict(tools=True), "a field of its own"), (dict(type="screen"), "no such setting"),
+    (dict(name="x"), "no such setting"), (dict(budget="x"), "no such setting"),
+    (dict(plan=True), "no such setting"), (dict(__class__=1), "no such setting"),
+    ({"": 1}, "no such setting"), ({"x" * 9000: 1}, "no such setting"), (dict(num_samples=51), "at most 50"),
+    (dict(num_samples=10 ** 9), "up to a million"), (dict(num_samples=10 ** 400), "up to a million"),
+    (dict(num_samples={"type": "all"}), "short word"), (dict(num_samples=["../../etc/passwd"]), "short word"),
+    (dict(num_samples="os:system"), "short word"), (dict(num_samples=["a"] * 17), "short word"),
+    (dict(num_samples=[[1]]), "short word"), (dict(num_samples="five"), "valid number"),
+    (dict(num_samples=True), "valid number"), (dict(num_samples=0), "greater"), (dict(temperature=-1), "greater"),
+    ({f"n{i}": 1 for i in range(17)}, "at most 16"), ([1], "dictionary"), ("num_samples=5", "dictionary")]
+
+
+@pytest.mark.parametrize("said, why", HOSTILE_SETTINGS)
+def test_a_setting_of_a_method_that_cannot_be_is_named(alice, said, why):
+    settings = dict(method="self_consistency", set=said)
+    answer = alice.post(questions(alice), json=dict(question=QUESTION, settings=settings))
+    message = answer.text
+    assert answer.status_code in (400, 422) and "set" in message and why in message and len(message) < 900, message
+    if isinstance(said, dict) and len(said) == 1 and (name := next(iter(said))) and len(name) < 60:
+        assert f"set.{name}: " in message, message
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_a_setting_that_is_no_number_is_refused(alice, number):
+    settings = '{"method": "self_consistency", "set": {"num_samples": ' + number + "}}"
+    body = '{"question": "What?", "settings": ' + settings + "}"
+    answer = alice.post(questions(alice), content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422), answer.text
+
+
+def test_a_setting_of_a_method_is_that_of_its_answer(alice):
+    settings = dict(method="self_consistency", set=dict(num_samples=2, reasons=False))
+    said = alice.post(questions(alice), json=dict(question=QUESTION, settings=settings, wait=50)).json()
+    assert said["settings"]["set"] == settings["set"] and said["state"] == "done", said
+    record = alice.get(f"/api/episodes/{said['id']}/record").json()
+    assert len(record["trace"]["calls"]) == 2 and all(c["params"]["max_new_tokens"] for c in record["trace"]["calls"])
+    other = alice.post(questions(alice), json=dict(question=QUESTION, settings=dict(set=dict(num_samples=2))))
+    assert other.status_code == 400 and "'auto' has no such setting; it has none" in other.text
+
+
 # --- uploads ---
 
 def picture(size=(40, 60), form="PNG"):

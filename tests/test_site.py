@@ -20,7 +20,7 @@ from cosee.agents import team
 from cosee.text.linearization import WrittenPage
 from cosee.models.backends import Backend, Config, PlannerConfig
 from cosee.pages import PageError
-from cosee.planner.planning import PlanControlFlags, PlannerOutput
+from cosee.planner.state import PlanControlFlags, PlannerOutput
 from cosee.runs.config import BudgetConfig, ClientConfig, DataConfig, RunConfig
 from cosee.screen.config import ScreenConfig
 

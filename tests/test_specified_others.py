@@ -4,11 +4,10 @@ import json
 import re
 from abc import ABC, abstractmethod
 
-import cosee.document as document
-import cosee.tools.base as tools
-import cosee.tools.document as document_with_tools
 import pytest
+from cosee import document
 from cosee.cli.entry import main
+from cosee.document import tool_policy
 from cosee.models.providers import AnthropicVLMClient, GoogleVLMClient, OpenAIVLMClient
 from cosee.models.backends import Backend, load_config
 from cosee.models.qwen_vl_wrapper import QwenVLClient
@@ -18,15 +17,13 @@ from cosee.models.testing import ScriptedClient, random_checkpoint
 from cosee.models.clients import reading_client
 from cosee.models.text_client import MultimodalClient
 from cosee.planner import VLMClient, create_vlm_client, plan, planner_client, planner_graph, planner_node
-from cosee.planner.planning import PLANNER_PROMPT, planner_prompt
-from cosee.tools.base import Calculate
+from cosee.planner.nodes.planner import PLANNER_PROMPT, planner_prompt
+from cosee.tools.calculator import Calculate
 from cosee.utils.config import ConfigError
 from fake_servers import FakeServer, asked
 from PIL import Image
 from test_document import Model
-from test_document_code import PLAN, blocks, modules
-
-assert modules   # a fixture
+from test_document_code import PLAN, blocks, ours
 
 PAGE = Image.new("RGB", (64, 48), "white")
 REFERENCE = Image.new("RGB", (80, 60), "ivory")
@@ -259,20 +256,13 @@ def printed(words):
     return next(c for c in blocks("concordia_document") if words in c)
 
 
-@pytest.fixture
-def page(modules):
-    "Runs a block of the page with names; its imports lead to ours."
-    modules(concordia__document__interactive_document=document, concordia__document__tool=tools,
-            concordia__document__interactive_document_tools=document_with_tools,
-            concordia__document__tool_policy=tools)
-
-    def run(words, **names):
-        exec(printed(words), names)
-        return names
-    return run
+def page(words, **names):
+    "Run a block of the page with names; its imports lead to ours."
+    exec(ours(printed(words)), names)
+    return names
 
 
-def test_D17_private_thoughts_as_the_page_tags_them(page):
+def test_D17_private_thoughts_as_the_page_tags_them():
     "By default debug alone is hidden, as in the original; `model_view`, set to the page's view, keeps its promise."
     model = Model(["I leave it.", "I look."])
     names = page("model_view = doc.view", doc=document.InteractiveDocument(model))
@@ -290,7 +280,7 @@ def test_D17_private_thoughts_as_the_page_tags_them(page):
     assert thought not in model.prompts[2]
 
 
-def test_D22_the_page_throws_the_branch_away(page):
+def test_D22_the_page_throws_the_branch_away():
     "By default the branch is committed; `edit(commit=False)` is what the page's example implies."
     code = printed("with doc.edit()")
     step, bad = re.search(r'temp_doc.statement\("(.+)"\)', code)[1] + "\n", re.search(r'if "(.+)" in outcome', code)[1]
@@ -318,15 +308,15 @@ def test_D22_a_branch_that_is_not_committed_stays_readable():
     assert (doc.text(), outer.text(), inner.text()) == ("ad", "abc", "abc")
 
 
-def asked_with_tools(page, *replies):
+def asked_with_tools(*replies):
     "The page's document, asked its question."
     tool = page("class WebSearchTool", search_web=lambda query: "Bitcoin is currently trading at $45,000...")
     return page("max_tool_calls_per_question=3", web_search_tool=tool["WebSearchTool"](), calculator_tool=Calculate(),
                 model=Model(replies))
 
 
-def test_D34_views_without_the_tags_of_tools_show_nothing_of_a_call(page, capsys):
-    doc = asked_with_tools(page, json.dumps(CALL), "Bitcoin is trading at approximately $45,000.")["doc"]
+def test_D34_views_without_the_tags_of_tools_show_nothing_of_a_call(capsys):
+    doc = asked_with_tools(json.dumps(CALL), "Bitcoin is trading at approximately $45,000.")["doc"]
     told = capsys.readouterr().out
     assert 'Answer: {"tool": "web_search", "args": {"query": "bitcoin price"}}\n[Tool Call: web_search(' in told
     assert "]\n[Tool Result: Bitcoin is currently trading at $45,000...]\nAnswer: Bitcoin is" in told
@@ -343,20 +333,21 @@ def test_D34_views_without_the_tags_of_tools_show_nothing_of_a_call(page, capsys
 
 
 @pytest.mark.parametrize("replies", [[json.dumps(CALL)] * 3 + ["Unknown."], [json.dumps(CALL), "Unknown."]])
-def test_D34_nor_of_a_policy_or_of_used_up_calls(page, replies, capsys):
+def test_D34_nor_of_a_policy_or_of_used_up_calls(replies, capsys):
     class Denies:
-        def evaluate(self, call, available_tools): return tools.PolicyDecision(tools.PolicyAction.DENY, reason="no")
-    names = asked_with_tools(page, json.dumps(CALL), "x")
+        def evaluate(self, call, available_tools):
+            return tool_policy.PolicyDecision(tool_policy.PolicyAction.DENY, reason="no")
+    names = asked_with_tools(json.dumps(CALL), "x")
     doc = names["doc"].new()
     doc._model = Model(replies)
-    doc._box = tools.Toolbox([names["web_search_tool"]], Denies(), "enforce")
+    doc._box = tool_policy.Toolbox([names["web_search_tool"]], Denies(), "enforce")
     doc.open_question("How much?")
     assert "denied by policy" in doc.text()
     assert doc.view(exclude_tags=["tool_call", "tool_result"]).text() == "Question: How much?\nAnswer: Unknown.\n"
 
 
-def test_D34_the_same_for_choices(page, capsys):
-    names = asked_with_tools(page, json.dumps(CALL), "x")
+def test_D34_the_same_for_choices(capsys):
+    names = asked_with_tools(json.dumps(CALL), "x")
     for replies, choices in (([json.dumps(CALL), "(b)"], []), ([json.dumps(CALL)] * 3, [1])):
         doc = names["doc"].new()
         doc._model = Model(replies, choices)
@@ -365,8 +356,8 @@ def test_D34_the_same_for_choices(page, capsys):
         assert left == "Question: Which?\n  (a) up\n  (b) down\nAnswer: (b)\n"
 
 
-def test_D34_the_model_itself_still_sees_its_calls(page):
-    names = asked_with_tools(page, json.dumps(CALL), "It is $45,000.")
+def test_D34_the_model_itself_still_sees_its_calls():
+    names = asked_with_tools(json.dumps(CALL), "It is $45,000.")
     prompts = names["model"].prompts
     assert json.dumps(CALL) in prompts[1] and "[Tool Result: Bitcoin" in prompts[1]
 

@@ -169,3 +169,16 @@ def test_scripts_have_help_and_refuse_what_is_wrong(name, says, tmp_path):
     assert says in asked.communicate()[0] and asked.returncode == 0
     wrong = script(name, tmp_path, *(["--steps", 0] if name == "train.py" else ["--checkpoint", "nowhere"]))
     assert "error: " in wrong.communicate()[0] and wrong.returncode == 2
+
+
+def test_a_reply_that_has_no_room_is_an_invalid_turn(tiny):
+    from PIL import Image
+
+    from cosee import CoSeeController
+    from cosee.board import Board
+
+    agent, page = team(tiny, ["detail_reader"])[0], Image.new("RGB", (300, 300), "white")
+    action = agent.act([page], "How much?", Board(), dict(max_new_tokens=5))
+    assert action["action"] == "INVALID" and "max_new_tokens=5 is too small" in action["error"]
+    episode = CoSeeController([agent], 1, dict(max_new_tokens=5), guess=False).run([page], "How much?")
+    assert "is too small" in episode["trace"]["events"][0]["error"] and not episode["answer"]

@@ -11,7 +11,9 @@ from cosee.board import Board
 from cosee.controller import CoSeeController, replay
 from cosee.models.client import message_blocks, prompt_text
 from cosee.models.testing import ScriptedClient
-from cosee.tools.base import PolicyAction, PolicyDecision, Tool, ToolCall, Toolbox, calculate
+from cosee.document.tool import Tool
+from cosee.document.tool_policy import PolicyAction, PolicyDecision, ToolCall, Toolbox
+from cosee.tools.calculator import calculate
 from cosee.tools.sight import FindPage, Ocr, ReadBoard, Sight, SightPolicy, ToolResult, Zoom, page_tools
 from cosee.tools.agent import ToolAgent, turn_schema, with_tools
 

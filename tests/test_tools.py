@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from cosee import tools as t
+from cosee.document import tool_policy
 from test_document import Backwards, Model
 
 REPLIES = int(os.environ.get("COSEE_REPLIES", "200"))   # generated model replies; the full number is 5000
@@ -235,7 +236,7 @@ def test_D50_enforce_applies(decision, tag, calls, result):
 def test_D51_the_seven_tags(mode, decision, tag):
     x = doc(CALL, "ok", policy=Policy(decision), enforcement_mode=mode)
     x.open_question("?")
-    assert tag in {v for k, v in vars(t.base).items() if k.startswith("TOOL_POLICY_")}
+    assert tag in {v for k, v in vars(tool_policy).items() if k.startswith("TOOL_POLICY_")}
     assert (all({"tool_policy", tag} <= c.tags for c in x if c.text.startswith("[Tool Policy"))
             and len(tagged(x, "tool_policy")) == 1)
 

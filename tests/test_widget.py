@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from cosee.agents import DummyAgent, team
-from cosee.controller import CoSeeController, proposals_of, replay
+from cosee.controller import CoSeeController, replay
+from cosee.episode import proposals_of
 from cosee.models.reader_client import OcrClient
 from cosee.text.ocr import TextExtractor
 from cosee.text.page_text import PageText

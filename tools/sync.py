@@ -30,7 +30,8 @@ ROOMS = {
     "package": "The names of the package", "core": "Pages and policies", "text": "Page text and the reader",
     "models": "Models and providers", "local": "Local vision models", "retrieval": "Retrieval",
     "view": "Episodes to look at", "datasets": "Data sets", "synthetic": "Synthetic documents",
-    "eval": "Scores and statistics", "runs": "Runs and reports", "extraction": "Extraction", "tools": "Tools",
+    "eval": "Scores and statistics", "runs": "Runs and reports", "extraction": "Extraction",
+    "document": "Text memory", "tools": "Tools",
     "screen": "Computer use", "planner": "Plans and image quality", "server": "Servers", "app": "The app",
     "cli": "The command line", "utils": "Files, settings, isolation",
 }

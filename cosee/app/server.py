@@ -15,13 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..agents import ActionError, ROLES
 from ..board import Board
 from ..budgets import outcome_of
-from ..controller import add_note, proposals_of, replay
+from ..controller import add_note, replay
+from ..episode import proposals_of
 from ..policies import METHODS
 from ..runs.log import Record
 from ..runs.figures import episode_markdown
 from ..runs.record import utc_now
 from ..server.documents import Caller, Document, RequestError
-from ..server.answering import EpisodeInfo, Note, Settings, read_settings, summarize_record
+from ..server.answering import EpisodeInfo, LeftOutFiles, Note, Settings, read_settings, summarize_record
 from ..server.episodes import EpisodeService, PagesRead
 from ..server.http import CurrentCaller, DocumentForm, EpisodeForm, Service, create_app, protect
 from ..server.jobs import Job
@@ -32,8 +33,7 @@ from ..view.episode import EpisodeLike, episode_desk
 from ..view.html import BASE, CONTROLS, ELEMENTS, SECTION, THEME, WORDS, asset
 
 # %% auto #0
-__all__ = ['page', 'OfferedModel', 'OfferedMethod', 'FileLeftOut', 'Start', 'offered_methods', 'Opened', 'Notes',
-           'create_page_app']
+__all__ = ['page', 'OfferedModel', 'OfferedMethod', 'Start', 'offered_methods', 'Opened', 'Notes', 'create_page_app']
 
 # %% ../../nbs/app/02_server.ipynb #aa360a0e
 _CSS, _JS, _SVG = 'text/css; charset=utf-8', 'text/javascript; charset=utf-8', 'image/svg+xml'
@@ -225,11 +225,6 @@ class OfferedMethod(BaseModel):
     name: str
     about: str   # what it does, in a line
 
-class FileLeftOut(BaseModel):
-    "A file that is no document that can be opened."
-    file: str
-    why: str   # and what helps
-
 class Start(BaseModel):
     "What the page has to know at the beginning."
     models: list[OfferedModel] # that are offered, the usual one first
@@ -238,7 +233,7 @@ class Start(BaseModel):
     roles: list[str]
     settings: dict[str, Any] # as they usually are
     files: list[str]         # that can be opened by their path
-    left_out: list[FileLeftOut] # that lie beside them and cannot be opened
+    left_out: LeftOutFiles   # that lies beside them
     documents: list[DocumentForm] # that are open, the latest first
     upload_bytes: int        # of a document at most
     pages: int               # of a document at most
@@ -262,7 +257,7 @@ def _describe_start(service: Service, caller: CurrentCaller) -> Start:
     return Start(models=models, advice=clients.advice, methods=offered_methods(),
                  roles=list(ROLES), documents=documents,
                  settings=read_settings(None).model_dump(), files=found.documents,
-                 left_out=[FileLeftOut(file=one_line(f, 200), why=one_line(why, 200)) for f, why in found.left_out],
+                 left_out=[dict(file=one_line(f, 200), why=one_line(why, 200)) for f, why in found.left_out],
                  upload_bytes=service.limits.upload_bytes, pages=service.limits.pages, reading=service.pages_read)
 
 # %% ../../nbs/app/02_server.ipynb #fbefb734

@@ -11,7 +11,7 @@ from .options import TerminalPage, board_lines
 from ..models.usage import usage_text
 from ..utils.text import abstains, counted, one_line
 if TYPE_CHECKING:
-    from cosee.controller import Episode
+    from cosee.episode import AnswerPage, Confidence, Episode, GuessedAnswer, NamedFiles, Printed, Reason, Stopped
     from cosee.pages import Pages
 
 # %% auto #0
@@ -30,14 +30,14 @@ class Evidence(CellEvidence):
     file_page: Optional[int]    # page in it, from 1
 
 class Result(TypedDict):
-    "What `--json` says about one question."
+    "What `--json` says about one question, in the words of `EpisodeFields` where it has the same fields."
     question: str
     answer: Optional[str]             # None: there is none, or it was withheld
-    guess: Optional[str]              # the answer that was withheld; None: there is none
-    reason: Optional[str]             # why there is no answer
-    confidence: Optional[float]       # 0-1, in the guess where there is one, else in the answer; None: not said
-    printed: NotRequired[Optional[bool]] # was the answer or the guess found in print? None: that cannot be told
-    page: Optional[int]               # of the best evidence
+    guess: GuessedAnswer
+    reason: Reason
+    confidence: Confidence
+    printed: NotRequired[Printed]
+    page: AnswerPage
     file: Optional[str]               # name of its file
     file_page: Optional[int]          # page in it, from 1
     evidence: list[Evidence]          # best first
@@ -49,12 +49,12 @@ class Result(TypedDict):
     reading_tokens: NotRequired[int]  # of a model that wrote pages down, until then: once for all questions
     reading: NotRequired[dict[str, Any]] # the same in parts, and the pages that were kept from before, see `PageBill`
     seconds: float                    # wall-clock time for the question itself
-    stopped: str                      # why the episode ended
+    stopped: Stopped
     fault: NotRequired[str]           # what kept it from its answer, such as the budget
     hint: NotRequired[str]            # what would help, where the rule-based reader gave no answer
     unread: NotRequired[list[dict[str, Any]]] # pages that cannot be read: page, file, file_page and why
     left_out: NotRequired[list[dict[str, str]]] # what folders and PDFs hold besides and is not read: file and why
-    files: NotRequired[list[str]]     # those of several that the question names, if it was asked of these alone
+    files: NotRequired[NamedFiles]
     plan: NotRequired[dict[str, Any]] # of `--plan` or `--quality`: the plan, who made it, and why not the model
     quality: NotRequired[list[dict[str, Any]]] # of `--plan` or `--quality`: what was measured, page by page
 
@@ -130,10 +130,9 @@ def note_unread(
 # %% ../../nbs/cli/07_answers.ipynb #4165a5e2
 def _write_answer(r: Result, episode: Episode, page: TerminalPage) -> list[str]:
     "Question, answer, place and reason"
+    from cosee.episode import answer_words
     is_silent = not episode['answer'] or (r['reason'] or '').startswith(_NO_PAGE)
-    none = 'no answer' if is_silent else 'not answerable from these pages'
-    guess = f"withheld; the guess is: {one_line(r['guess'] or '', 1000)}" if r['guess'] else none
-    answer = one_line(r['answer'] or '', 1000) if is_answered(r) else guess
+    answer = one_line(answer_words({**r, 'answer': '' if is_silent else r['answer']}), 1000)
     lines = [page.wrap(r['question'], 'Question  '), page.bold(page.wrap(answer, 'Answer    '))]
     hint = [page.wrap(r['hint'], 'Hint      ')] if 'hint' in r else []
     if not is_answered(r): lines.append(page.wrap(r['reason'] or '', 'Reason    '))
@@ -150,7 +149,7 @@ _ENDS = dict(confidence='ended sure of it', agreement='ended in agreement', max_
 
 def _write_cost(r: Result, episode: Episode, names: list[str]) -> str:
     "How much was noted and looked at, what it took, and why it ended"
-    from cosee.budgets import pages_of_trace
+    from cosee.episode import pages_of_trace
     pages, shown = len(names), pages_of_trace(episode['trace'])
     seen = f'{len(shown)} of {pages} pages looked at, ' if 0 < len(shown) < pages else ''
     took = f", {r['seconds']:.1f} s" if r['seconds'] >= .05 else ''

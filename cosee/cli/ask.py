@@ -4,8 +4,9 @@
 
 # %% ../../nbs/cli/06_ask.ipynb #60d87764
 from __future__ import annotations
-import json, math, re, sys, time
+import json, math, re, shutil, sys, time
 from collections import Counter
+from contextlib import nullcontext
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Callable, ClassVar, Literal, Optional, TYPE_CHECKING
@@ -21,7 +22,7 @@ from ..utils.config import no_such
 from ..utils.text import NOT_ANSWERABLE, check_question, counted, left_text, one_line, same_answer
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from cosee.controller import Episode
+    from cosee.episode import Episode
     from cosee.focus import FocusSpec
     from cosee.retrieval.index import PageIndex
     from cosee.models.client import VLMClient
@@ -57,8 +58,8 @@ class TeamOptions(Options):
     max_steps: Optional[Count] = option(None, 'most rounds of the team (default: as the method has it)', 'N',
                                         shown=True)
     max_tokens: Optional[Count] = option(None, 'hard budget of tokens for each question', 'N', shown=True)
-    agents: str = option(_AGENTS, 'roles in order of their turns, or a YAML file that lists roles of your own, each '
-                                  'with a name and a duty', 'A,B,...')
+    agents: str = option(_AGENTS, 'roles in order of their turns, how many of the three, or a YAML file that lists '
+                                  'roles of your own, each with a name and a duty', 'A,B,...')
     order: Literal['sequential', 'parallel', 'blind'] = option(
         'sequential', "parallel: the agents of a step do not see each other's notes; blind: in the first step all "
                       'propose an answer that nobody has heard')
@@ -82,7 +83,7 @@ class AnswerOutput(Interruptible):
         None, 'write pages, boxes and the Board to this file, which holds all it needs', 'OUT', shown=True)
     sure: Optional[Share] = option(
         None, 'how sure an answer has to be, from 0 to 1; below it is withheld, and shown as a guess (default: '
-              f'{BOUND} for --method auto without a model, 0 for others)', 'P')
+              f'{BOUND} without a model, 0 with one)', 'P')
 
 class AnswerOptions(ClientOptions, TeamOptions, AnswerOutput, FileOptions):
     "What `cosee ask` and `cosee demo` share; which document and which questions is said in ways of their own."
@@ -300,6 +301,33 @@ def _describe_shown(event: dict[str, Any], pages: Pages) -> str:
     if [*held.values()] == [shown]: return f', shown {_list_pages(shown)}'
     return f", shown {'; '.join(f'{one_line(file, 60)}, {_list_pages(own)}' for file, own in list(held.items())[:4])}"
 
+# %% ../../nbs/cli/06_ask.ipynb #9cf793f8
+def _shows_drafts(args: AnswerOptions) -> bool:
+    "Is there a terminal in which a reply can be seen as it is written?"
+    return sys.stderr.isatty() and not args.quiet and not args.as_json
+
+class _DraftLine:
+    "The reply that is written now, in a line of the terminal."
+    def __init__(self,
+        args: AnswerOptions # `quiet` is read
+    ): self.args, self.text, self.drawn = args, '', 0.
+
+    def tell(self,
+        who: str,  # writes
+        piece: str # of the reply; '': it begins
+    ):
+        "Take in a piece, and show the end of the reply some ten times a second."
+        from cosee.utils.json_scan import preview_reply
+        self.text, now = self.text + piece if piece else '', time.perf_counter()
+        if now - self.drawn < .1 or not _shows_drafts(self.args): return
+        self.drawn, room = now, max(10, shutil.get_terminal_size().columns - len(who) - 2)
+        line = one_line(preview_reply(self.text)) or 'writing ...'
+        say(self.args, f'{who} {line[-(room if line.isascii() else room // 2):]}', end='')
+
+    def clear(self):
+        "Take the line away."
+        if self.drawn: say(self.args, '', end='')
+
 # %% ../../nbs/cli/06_ask.ipynb #c8f4849f
 def _find_team(policy: Policy) -> Any:
     "The policy where its agents take turns in rounds; else the team that `--method team` asks"
@@ -313,7 +341,7 @@ def _most_turns(team: Any) -> int:
 def _make_listener(args: AnswerOptions, pages: Pages, policy: Policy) -> Callable[[str, Any], None]:
     "A listener for `answer_question`"
     start = last = time.perf_counter()
-    done, turns, named = 0, _most_turns(_find_team(policy)), ''
+    done, turns, named, draft = 0, _most_turns(_find_team(policy)), '', _DraftLine(args)
     def listen(kind: str, event: Any):
         nonlocal done, last, named
         now = time.perf_counter()
@@ -326,8 +354,10 @@ def _make_listener(args: AnswerOptions, pages: Pages, policy: Policy) -> Callabl
         elif kind == 'files': say(args, f'  {named}: no answer there; looking through all files')
         if kind == 'plan': _tell_plan(args, event)
         if kind == 'escalate': say(args, f"  one call is not enough: {event['reason']}; the team is asked")
-        if kind not in ('start', 'turn'): return
+        if kind == 'end': draft.clear()
+        if kind not in ('start', 'text', 'turn'): return
         who = f"  step {event.get('step')}  {event.get('agent', ''):<14}"
+        if kind == 'text': return draft.tell(who, event['text'])
         left = left_text(now - start, done, turns).replace('about', 'at most about')
         if kind == 'start': return _say_progress(args, f'{who} ...{left}', now - last > _EVERY)
         done, last = done + 1, now
@@ -362,15 +392,17 @@ def _tell_method(args: AnswerOptions, client: VLMClient, policy: Policy):
 def _run_episode(args: AnswerOptions, client: VLMClient, pages: Pages, question: str, focus: FocusSpec) -> Episode:
     "The episode of one question; raises `Stop` where no agent could act, and where the model cannot be reached"
     from cosee.budgets import NOBODY
+    from cosee.models.backends import streamed_to
     from cosee.models.remote import VLMClientError
     from cosee.models.usage import Ledger
     from cosee.qa import answer_question, check_model
     policy = _choose_policy(args)
     _tell_method(args, client, policy)
     try:
-        return check_model(answer_question(
-            pages, question, client, policy, Ledger(args.max_tokens), page_selection=focus,
-            on_event=_make_listener(args, pages, policy), snap=_SNAPS[args.snap], source=_make_zoom(args, pages)))
+        with nullcontext() if _shows_drafts(args) else streamed_to(None):
+            return check_model(answer_question(
+                pages, question, client, policy, Ledger(args.max_tokens), page_selection=focus,
+                on_event=_make_listener(args, pages, policy), snap=_SNAPS[args.snap], source=_make_zoom(args, pages)))
     except VLMClientError as e:
         raise Stop(f"{question!r}: {NOBODY}: {str(e).removeprefix(f'{NOBODY}: ')}") from e
 

@@ -366,7 +366,7 @@ def make_client(
 def _find_complaint(text: str, schema: Optional[dict[str, Any]]) -> Optional[str]:
     "What keeps a reply from being what was asked for: a plan, or an action"
     from cosee.agents import parse_reply
-    from cosee.planner.planning import plan_complaint
+    from cosee.planner.vlm_client import plan_complaint
     wants_plan = 'query_type' in ((schema or {}).get('properties') or {})
     return plan_complaint(text) if wants_plan else parse_reply(text).error or None
 
@@ -374,10 +374,11 @@ def _find_complaint(text: str, schema: Optional[dict[str, Any]]) -> Optional[str
 def read_roles(
     text: str # of `--agents`
 ) -> list[Any]: # names of roles, or dicts with name, and duty or prompt
-    "The roles that are named, or listed in a YAML or JSON file; raises `Stop` for what is no team."
+    "The roles that are named, so many of the three, or those of a YAML or JSON file; `Stop` for what is no team."
     from cosee.agents import ROLES
     from cosee.utils.config import ConfigError
     from cosee.policies import build_team
+    if text.strip().isdigit(): text = _name_roles(int(text))
     try: roles = _read_role_file(text) if text.lower().endswith(('.yaml', '.yml', '.json')) else text.split(',')
     except ConfigError as e: raise Stop(f'--agents: {e}', BAD_INPUT) from e
     roles = [r.strip() if isinstance(r, str) else r for r in roles]
@@ -387,6 +388,12 @@ def read_roles(
     try: build_team(None, roles)
     except ValueError as e: raise Stop(f'--agents: {e}', BAD_INPUT) from e
     return roles
+
+def _name_roles(n: int) -> str:
+    "The first `n` roles, beginning again after the last"
+    from cosee.agents import ROLES
+    if not 0 < n <= 12: raise Stop(f'--agents: a team has 1 to 12 agents, not {n}', BAD_INPUT)
+    return ','.join([*ROLES][i % len(ROLES)] for i in range(n))
 
 def tell_duties(
     args: CommonOptions, # `quiet` is read

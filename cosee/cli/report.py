@@ -149,8 +149,9 @@ def _find_record(args: ReportOptions) -> Record:
 
 def _write_episode(record: Record, again: Any) -> str:
     "A recorded episode for a terminal"
+    from cosee.episode import answer_words
     page, gold = TerminalPage(sys.stdout), one_line(' / '.join(record['gold']), 200)
-    answer = f"{one_line(str(record['answer']), 200)} (gold: {gold})"
+    answer = f'{one_line(answer_words(record), 200)} (gold: {gold})'
     lines = board_lines(again['board'], page) if record.get('board') else repr(again).splitlines()
     return '\n'.join([page.wrap(record['question'], 'Question  '), page.wrap(answer, 'Answer    '),
                       page.wrap(f"{record['method']}, stopped: {record.get('stopped', '')}", 'Method    '), *lines])

@@ -105,7 +105,8 @@ class DataOptions(Options):
     limit: Optional[Count] = option(None, 'at most so many questions', 'N')
     method: Many = option([], 'name of a method; may be given several times, or as A,B,C', 'M')
     agents: Optional[str] = option(
-        None, 'the team of every method that has one: roles, or a YAML file that lists roles of your own', 'A,B,...')
+        None, 'the team of every method that has one: roles, how many of the three, or a YAML file that lists roles '
+              'of your own', 'A,B,...')
     max_steps: Optional[Count] = option(None, 'most rounds of every method that has rounds', 'N')
     max_tokens: Optional[Count] = option(None, 'hard budget of tokens for each question and method', 'N')
     equal_budget: Optional[Amount] = option(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cosee.screen.score import StepRow
     from PIL.Image import Image
     from cosee.models.client import VLMClient
-    from cosee.planner.planning import PlannerOutput
+    from cosee.planner.state import PlannerOutput
 
 # %% auto #0
 __all__ = ['Prediction', 'SCREEN', 'TasksOptions', 'list_tasks', 'MakeOptions', 'make_dataset', 'CheckOptions', 'check_dataset',
@@ -304,7 +304,7 @@ def _open_planner_client(args: PlanOptions, name: Optional[str]) -> Optional[VLM
 def _make_plan(args: PlanOptions, question: str, image: str) -> PlannerOutput:
     "Make the plan; whatever the user can mend raises `Stop`"
     from cosee.models.remote import AuthenticationError, VLMClientError
-    from cosee.planner.planning import JsonLog, plan as make_plan
+    from cosee.planner.nodes.planner import JsonLog, plan as make_plan
     try:
         client, fallback = _open_planner_client(args, args.client), _open_planner_client(args, args.fallback)
         return make_plan(question, image, args.reference, client, backends_config(args.config), fallback, cache=None,
@@ -314,7 +314,7 @@ def _make_plan(args: PlanOptions, question: str, image: str) -> PlannerOutput:
 
 def _measure_plan(args: PlanOptions, question: str, image: str, plan: PlannerOutput) -> dict[str, Any]:
     "Measure what the plan asks for; raises `Stop` where that cannot be done"
-    from cosee.planner.planning import AgenticIQAState
+    from cosee.planner.state import AgenticIQAState
     from cosee.planner.quality import quality_node
     state = quality_node(AgenticIQAState(query=question, image_path=image, reference_path=args.reference, plan=plan))
     if state.get('error'): raise Stop(state['error'], BAD_INPUT)

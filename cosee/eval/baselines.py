@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Mapping, Optional, TYPE_CHECKING, Union
 from ..agents import Agent
 from ..budgets import Task, rounding_threshold, sample_id, seed_of
-from ..chat import talk
+from ..chat import Final, talk
 from ..datasets.sample import Sample
 from ..focus import FocusSpec, listed
+from ..models.client import merged
 from ..models.usage import CountedTokens, Ledger
 from ..policies import METHODS, Method, Single, Vote, make_method
 from ..utils.text import check_question
@@ -32,7 +33,8 @@ def direct_answer(
     page_selection: FocusSpec = 'all'  # which pages are shown, see `make_focus`
 ) -> str:                              # the answer
     "Ask once, without reasons; raises ValueError where the question is empty."
-    policy = Single(max_new_tokens=max_new_tokens, focus=page_selection)
+    longest = merged(gen_kwargs).get('max_new_tokens') or max_new_tokens
+    policy = Single(max_new_tokens=longest, focus=page_selection)
     return policy.answer(images, question, qwen_client, gen=gen_kwargs)['answer']
 
 # %% ../../nbs/06_baselines.ipynb #d7ba8f62
@@ -45,7 +47,8 @@ def single_agent_cot(
     page_selection: FocusSpec = 'all'  # which pages are shown, see `make_focus`
 ) -> str:                              # the answer
     "Ask once, and let the model reason before it answers; raises ValueError where the question is empty."
-    policy = Single(reasons=True, max_new_tokens=max_new_tokens, focus=page_selection)
+    longest = merged(gen_kwargs).get('max_new_tokens') or max_new_tokens
+    policy = Single(reasons=True, max_new_tokens=longest, focus=page_selection)
     return policy.answer(images, question, qwen_client, gen=gen_kwargs)['answer']
 
 # %% ../../nbs/06_baselines.ipynb #77975b63
@@ -59,7 +62,8 @@ def self_consistency(
     page_selection: FocusSpec = 'all'  # which pages are shown, see `make_focus`
 ) -> str:                              # the majority's answer
     "Let several sampled chains of thought vote; raises ValueError for an empty question and a temperature of 0."
-    policy = Vote(num_samples=num_samples, max_new_tokens=max_new_tokens, focus=page_selection)
+    longest = merged(gen_kwargs).get('max_new_tokens') or max_new_tokens
+    policy = Vote(num_samples=num_samples, max_new_tokens=longest, focus=page_selection)
     return policy.answer(images, question, qwen_client, gen=gen_kwargs)['answer']
 
 # %% ../../nbs/06_baselines.ipynb #0dda1cb4
@@ -69,7 +73,8 @@ def multi_agent_chat_no_board(
     question: str,                     # the question
     max_turns: int = 3,                # rounds in which each agent speaks once
     gen_kwargs: Optional[dict[str, Any]] = None, # generation settings
-    page_selection: FocusSpec = 'all'  # which pages are shown, see `make_focus`
+    page_selection: FocusSpec = 'all', # which pages are shown, see `make_focus`
+    final: Final = 'majority'          # whose answer it is: that of most, or that of the last who gave one
 ) -> str:                              # the team's answer
     "Let several agents talk over the pages, without a Board; raises ValueError where nobody can speak."
     check_question(question)
@@ -77,7 +82,7 @@ def multi_agent_chat_no_board(
     if silent: raise ValueError(f'agent {silent[0]!r} has no model; a conversation needs one: ScannerAgent(client)')
     if not agents or max_turns < 1: raise ValueError('a conversation needs an agent and a turn')
     task = Task(listed(images), question, None, gen=dict(gen_kwargs or {}))
-    return talk(task.look(page_selection), list(agents), max_turns, 192)['answer']
+    return talk(task.look(page_selection), list(agents), max_turns, 192, final=final)['answer']
 
 # %% ../../nbs/06_baselines.ipynb #b894e127
 def _seeds(method: Method, samples: list[Sample], seed: int) -> list[int]:

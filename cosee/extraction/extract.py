@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NotRequired, Optional, TypedDict, cast
 from ..board import Board
-from ..controller import MODEL_FAILED, CallRecord, call_record
+from ..controller import call_record
+from ..episode import MODEL_FAILED, CallRecord
 from ..agents import PLAIN_GEN, reading_of
 from ..budgets import DIRECT, Instruction
 from .lookup import (Entry, form_prompt, look_up_fields, look_up_rows, read_reply, reply_schema,

@@ -6,22 +6,23 @@
 from __future__ import annotations
 import json, os
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Optional, TYPE_CHECKING, TypeVar, TypedDict, Union
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 from ..utils.config import (ConfigError, VARIABLE, config_path, fill_all, no_such, read_text, read_yaml,
-                                remember_secret, to_yaml, user_config)
+                                redact, redact_unfinished, remember_secret, to_yaml, user_config)
 from ..utils.files import write_whole
 if TYPE_CHECKING:
     from cosee.models.client import Message, Params, Reply, Request, Schema
 
 # %% auto #0
-__all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'OWN_KINDS', 'M', 'SERVER_PORTS', 'TokenPrice', 'Backend', 'make_backend',
-           'with_key', 'PlannerConfig', 'Config', 'parse_config', 'load_config', 'usual_config', 'use_client',
-           'usual_backend', 'CallRecord', 'record', 'unrecorded', 'note_call', 'cut_when', 'to_be_cut', 'cut_check']
+__all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'OWN_KINDS', 'M', 'SERVER_PORTS', 'MAX_STREAMED', 'OnText', 'TokenPrice',
+           'Backend', 'make_backend', 'with_key', 'PlannerConfig', 'Config', 'parse_config', 'load_config',
+           'usual_config', 'use_client', 'usual_backend', 'CallRecord', 'record', 'unrecorded', 'note_call', 'cut_when',
+           'to_be_cut', 'cut_check', 'TextStream', 'streamed_to', 'text_stream', 'text_events']
 
 # %% ../../nbs/models/00_backends.ipynb #9a3c0510
 # those of the package; more can be registered
@@ -365,3 +366,83 @@ def to_be_cut() -> bool:
 def cut_check() -> Callable[[], bool]:
     "`to_be_cut` for another thread."
     return _cut.get()
+
+# %% ../../nbs/models/00_backends.ipynb #6615db05
+MAX_STREAMED = 20_000   # characters of a reply that are told while it is written
+OnText = Callable[[str], Any]   # called with '' where a reply begins, also anew, and then with each piece of it
+
+class TextStream:
+    "A reply that is told while it is written, without keys."
+    def __init__(self,
+        listener: OnText # who reads along
+    ):
+        self.listener, self.text, self.told, self.is_open = listener, '', '', True
+        self.start = 0   # of what is looked at again; everything before it is told as it is
+
+    def begin(self):
+        "Say that a reply begins, or begins again."
+        self.text, self.told, self.start = '', '', 0
+        if self.is_open: self.listener('')
+
+    def write(self,
+        piece: str # that follows what was written before
+    ):
+        "Tell a piece, but an end of it in which a key may begin."
+        self.update(self.text + piece)
+
+    def update(self,
+        text: str # the reply so far
+    ):
+        "Tell what is new in a text, which begins again where it does not follow from the one before."
+        if len(self.text) == MAX_STREAMED and text.startswith(self.text): return
+        if not text.startswith(self.text[:self.start]): self.begin()
+        self.text = text[:MAX_STREAMED]
+        self._tell(redact_unfinished(self.text[self.start:]))
+        if len(self.told) > 1500 and self.text.startswith(self.told, self.start):   # no key in it
+            self.start, self.told = self.start + len(self.told) - 1000, self.told[-1000:]
+
+    def end(self):
+        "Tell what is left; nothing is told after this."
+        self._tell(redact(self.text[self.start:]))
+        self.is_open = False
+
+    def _tell(self, now: str):
+        "Tell what is new in a text behind `start`"
+        if not self.is_open or self.told.startswith(now): return
+        if now.startswith(self.told): self.listener(now[len(self.told):])
+        else:   # such as words that turn out to be a key
+            self.listener('')
+            self.listener(self.text[:self.start] + now)
+        self.told = now
+
+_listener: ContextVar[Optional[OnText]] = ContextVar('cosee_listener')
+
+@contextmanager
+def streamed_to(
+    listener: Optional[OnText] # who reads along; None: nobody, whoever listens to an episode
+) -> Iterator[None]:
+    "Within the block, replies are told while they are written, by clients that can."
+    token = _listener.set(listener)
+    try: yield
+    finally: _listener.reset(token)
+
+@contextmanager
+def text_stream() -> Iterator[Optional[TextStream]]: # None where nobody reads along
+    "Yield where a client writes the pieces of a reply to."
+    listener = _listener.get(None)
+    stream = None if listener is None else TextStream(listener)
+    try:
+        yield stream
+        if stream: stream.end()
+    finally:
+        if stream: stream.is_open = False
+
+# %% ../../nbs/models/00_backends.ipynb #f71e855a
+def text_events(
+    on_event: Optional[Callable[[str, Any], Any]], # listens to an episode; None: nobody does
+    step: int,  # round of the team
+    agent: str  # who writes
+) -> AbstractContextManager[None]:
+    "Have `on_event` hear the replies of an agent in this block as events of the kind 'text'."
+    if on_event is None or _listener.get(on_event) is None: return nullcontext()
+    return streamed_to(lambda piece: on_event('text', dict(step=step, agent=agent, text=piece)))

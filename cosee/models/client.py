@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Picture', 'Schema', 'Params', 'TaskType', 'Block', 'THUMBNAIL_PIXELS', 'FinishReason', 'GEN_DEFAULTS', 'Outcome', 'LEAST_REPLY', 'PageInput', 'Turn', 'Request', 'page_inputs', 'page_request', 'TextBlock', 'ImageBlock', 'Message', 'content_blocks', 'checked_blocks', 'message_blocks', 'prompt_text', 'request_texts', 'request_messages', 'build_messages', 'shows_pages', 'TokenLogprob', 'Reply', 'NoReply', 'usable', 'merged', 'attempt', 'Rendered', 'VLMClient', 'estimate_usage', 'prompt_request', 'ask', 'ask_many', 'accepted', 'is_client', 'GenerateClient', 'as_client', 'thought_tokens', 'most_tokens']
+__all__ = ['Picture', 'Schema', 'Params', 'TaskType', 'Block', 'THUMBNAIL_PIXELS', 'FinishReason', 'GEN_DEFAULTS', 'Outcome', 'LEAST_REPLY', 'PageInput', 'Turn', 'Request', 'page_inputs', 'page_request', 'TextBlock', 'ImageBlock', 'Message', 'content_blocks', 'checked_blocks', 'message_blocks', 'prompt_text', 'request_texts', 'request_messages', 'build_messages', 'shows_pages', 'TokenLogprob', 'Reply', 'NoReply', 'NoRoom', 'usable', 'merged', 'attempt', 'Rendered', 'VLMClient', 'estimate_usage', 'prompt_request', 'ask', 'ask_many', 'accepted', 'is_client', 'GenerateClient', 'as_client', 'thought_tokens', 'most_tokens']
 
 # %% ../../nbs/00_model.ipynb #2c1a31f5
 import math, time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
-from .backends import CallRecord, cut_when, note_call, unrecorded
-from .usage import Usage, image_tokens
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NotRequired, Optional, TypedDict, Union, cast
+from .backends import CallRecord, cut_when, note_call, streamed_to, unrecorded
+from .usage import Fault, Usage, image_tokens
 from ..pages import ShownPages, as_picture
 
 # %% ../../nbs/00_model.ipynb #d2372808
@@ -223,6 +224,10 @@ class Reply:
 class NoReply(RuntimeError):
     "A reply that is of no use, and would be of none a second time: cut off before it said anything, or refused."
     final = True
+    fault: ClassVar[Fault] = 'model'
+
+class NoRoom(ValueError):
+    "A longest reply that is shorter than the shortest one which can be written."
 
 def usable(
     reply: Reply # of a model
@@ -336,7 +341,8 @@ class VLMClient:
         "Answer several requests; time that the client does not tell apart is shared out evenly."
         requests, start = list(requests), time.perf_counter()
         def over() -> bool: return any(r.cancelled() for r in requests if r.cancelled is not None)
-        with unrecorded(), cut_when(over): outcomes = self._respond_many(requests)
+        alone = nullcontext() if len(requests) == 1 else streamed_to(None)   # texts of several could not be told apart
+        with unrecorded(), cut_when(over), alone: outcomes = self._respond_many(requests)
         seconds = (time.perf_counter() - start) / max(1, len(requests))
         replies = [self._finish(r, o, seconds) if isinstance(o, Reply) else o
                    for r, o in zip(requests, outcomes, strict=True)]

@@ -11,7 +11,7 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 from weakref import WeakKeyDictionary
-from .client import Schema
+from .client import NoRoom, Schema
 if TYPE_CHECKING: import torch
 
 # %% auto #0
@@ -293,10 +293,10 @@ class JsonGrammar:
     def start(self,
         max_new_tokens: float = math.inf # most tokens to write
     ) -> GrammarState:
-        "An empty output; ValueError if not even the shortest instance fits."
+        "An empty output; raises `NoRoom`, a ValueError, if not even the shortest instance fits."
         if max_new_tokens < len(self.shortest):
-            raise ValueError(f'max_new_tokens={max_new_tokens} is too small for this schema: its shortest instance '
-                             f'takes {len(self.shortest)} tokens: {self.ending.decode()[:200]}')
+            raise NoRoom(f'max_new_tokens={max_new_tokens} is too small for this schema: its shortest instance '
+                         f'takes {len(self.shortest)} tokens: {self.ending.decode()[:200]}')
         return GrammarState(self, max_new_tokens)
 
 # %% ../../nbs/local/09_constrained.ipynb #e777c60a

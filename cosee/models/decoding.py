@@ -497,7 +497,8 @@ def write(
     cache: Continues,        # of one row
     rows: list[DecodingRow], # that continue it
     prefilled: Optional[Callable[[Continues, list[DecodingRow]], None]] = None, # called when all prompts are in it
-    lookup: Optional[Lookup] = None # guesses tokens, so that one pass may do for several
+    lookup: Optional[Lookup] = None, # guesses tokens, so that one pass may do for several
+    wrote: Optional[Callable[[], None]] = None # called after each pass
 ) -> int:                    # forward passes
     "Decode all rows to their ends; a row whose schema left no choice is at its end already."
     from cosee.models.backends import to_be_cut
@@ -506,6 +507,7 @@ def write(
     while live and not to_be_cut():
         _write_further(model, cache, live, lookup)
         if prefilled: prefilled(cache, live)
+        if wrote: wrote()
         passes, prefilled = passes + 1, None
         going = [i for i, r in enumerate(live) if not r.finish]
         if len(going) < len(live): cache.batch_select_indices(going)

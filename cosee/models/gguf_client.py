@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 from .client import (Message, Outcome, Params, Rendered, Reply, Request, Schema, TokenLogprob, VLMClient,
                                  checked_blocks)
-from .backends import cut_check
+from .backends import TextStream, cut_check, text_stream
 from .usage import Usage
 from .gguf_file import GgufError, GgufHeader, check_model, check_projector, find_projector, read_gguf
 from .constrained import bounded, check_schema
@@ -207,14 +207,15 @@ class GgufClient(VLMClient):
                 raise
 
     def _generate(self, messages: list[Message], schema: Optional[Schema], over: Callable[[], bool],
-               **params) -> tuple[Reply, list[int]]:
+               stream: Optional[TextStream], **params) -> tuple[Reply, list[int]]:
         "What the engine writes and counts, and the tokens that it read"
         told, pages = self._render_chat(messages, params)
-        ids, heard = self._tokenize_prompt(told, pages), _Listener(over)
+        ids, heard = self._tokenize_prompt(told, pages), _Listener(over, stream)
         body = self._make_body(told, schema, params, len(ids))
         if pages:
             drawn = [_encode_png(image, size) for image, size in pages]
             body['messages'], ids = _insert_pages(told, drawn), _name_pages(ids, drawn)
+        if stream: stream.begin()
         failed = self._check_answer(body, heard)
         if heard.raised is not None: raise heard.raised
         if isinstance(failed, dict) and 'error' in failed:
@@ -242,14 +243,16 @@ class GgufClient(VLMClient):
         return replace(reply, usage=replace(reply.usage, cached_tokens=cached))
 
     def send(self, messages: list[Message], schema: Optional[Schema] = None, **settings) -> Reply:
-        return self._book_reply(*self._generate(messages, schema, cut_check(), **settings))
+        with text_stream() as stream: found = self._generate(messages, schema, cut_check(), stream, **settings)
+        return self._book_reply(*found)
 
     def send_many(self, batch: Sequence[Rendered]) -> list[Outcome]:
         over = cut_check()
         def attempt(prompt: Rendered) -> Union[tuple[Reply, list[int]], Exception]:
-            try: return self._generate(prompt.messages, prompt.schema, over, **prompt.settings)
+            try: return self._generate(prompt.messages, prompt.schema, over, stream, **prompt.settings)
             except Exception as e: return e
-        with ThreadPoolExecutor(max(1, min(self.slots, len(batch)))) as pool:
+        with text_stream() as stream, ThreadPoolExecutor(max(1, min(self.slots, len(batch)))) as pool:
+            if len(batch) > 1: stream = None
             outcomes = list(pool.map(attempt, batch))
         return [o if isinstance(o, Exception) else self._book_reply(*o) for o in outcomes]
 
@@ -339,9 +342,9 @@ def _read_logprob(said: dict[str, Any]) -> TokenLogprob:
     return TokenLogprob(token=said['token'], logprob=said['logprob'], top=top)
 
 class _Listener:
-    "Collects a reply as it is written; what is `raised` meanwhile stops the engine, and so does `over`"
-    def __init__(self, over: Callable[[], bool]):
-        self.over, self.cut = over, False
+    "Collects a reply as it is written, and streams it; what is `raised` meanwhile stops the engine, so does `over`"
+    def __init__(self, over: Callable[[], bool], stream: Optional[TextStream] = None):
+        self.over, self.stream, self.cut = over, stream, False
         self.parts, self.finish, self.usage, self.raised = list[str](), 'stop', dict[str, Any](), None
         self.logprobs = list[TokenLogprob]()
 
@@ -357,5 +360,6 @@ class _Listener:
         self.usage = chunk.get('usage') or self.usage
         for choice in chunk.get('choices', ()):
             self.parts.append(choice.get('delta', {}).get('content') or '')
+            if self.stream: self.stream.write(self.parts[-1])
             self.finish = choice.get('finish_reason') or self.finish
             self.logprobs += map(_read_logprob, (choice.get('logprobs') or {}).get('content', ()))

@@ -5,12 +5,16 @@
 # %% ../../nbs/models/02_providers.ipynb #0cf991d7
 from __future__ import annotations
 import base64, json, math
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Optional, Union
+from .backends import TextStream, to_be_cut
 from .client import FinishReason, Message, Params, Reply, Schema, TokenLogprob
-from .remote import (Counts, Encoded, OutOfBounds, RemoteClient, Turn, count_of, http_settings,
-                                 strict_schema, within, wrapped)
+from .remote import (BrokenStream, Counts, Encoded, OutOfBounds, RemoteClient, StreamRefused, Turn,
+                                 UnreadableStream, count_of, http_settings, strict_schema, unbroken, within, wrapped)
 from ..utils.text import one_line
 
 # %% auto #0
@@ -20,6 +24,8 @@ __all__ = ['OpenAIVLMClient', 'AnthropicVLMClient', 'GoogleVLMClient']
 class OpenAIVLMClient(RemoteClient):
     "OpenAI, or any server with its chat interface."
     kind, extra, host, takes = 'openai', 'openai', 'api.openai.com', ('top_logprobs',)
+    streams = True
+
     @property
     def logprobs(self) -> bool:
         "Does it say how probable each token was, with `top_logprobs`? Not once a server refused."
@@ -36,6 +42,34 @@ class OpenAIVLMClient(RemoteClient):
 
     def _connect(self) -> Any: return self._sdk().OpenAI(**self._connection())
     def _ask(self, body: dict[str, Any]) -> Any: return self.sdk.chat.completions.create(**body)
+
+    def _ask_streaming(self, body: dict[str, Any], stream: TextStream) -> Any:
+        sdk, options = self._sdk(), dict(stream=True, stream_options=dict(include_usage=True))
+        answer = self.sdk.chat.completions.with_raw_response.create(**body, **options)
+        with closing(answer.http_response) as response:
+            if 'event-stream' not in response.headers.get('content-type', ''):   # the whole answer at once
+                self.refused.add('stream')
+                found = json.loads(b''.join(unbroken(response.iter_bytes())))
+                return sdk.types.chat.ChatCompletion.construct(**found) if isinstance(found, dict) else found
+            stream.begin()
+            try: return self._join_chunks(unbroken(map(_read_chunk, answer.parse())), stream)
+            except sdk.APIError as e:
+                if type(e) is not sdk.APIError: raise
+                raise self._unusable('the server failed while it wrote', e) from None   # it says so in a chunk
+
+    def _join_chunks(self, chunks: Iterable[_Chunk], stream: TextStream) -> SimpleNamespace:
+        "Chunks as the answer that they are pieces of, ended early where it is to be cut"
+        pieces, usage, is_cut = list[_Piece](), None, False
+        for new, counted in chunks:
+            pieces += new
+            usage = counted or usage
+            for piece in new: stream.write(piece.said.text)
+            if is_cut := to_be_cut(): break
+        finish = 'length' if is_cut else next((p.finish for p in reversed(pieces) if p.finish), None)
+        if pieces and not finish and usage is None:
+            raise BrokenStream from ConnectionError('the stream ended before the reply did')
+        if usage is None and not is_cut: self.refused.add('stream')   # what a reply costs matters more
+        return _make_answer(pieces, finish, usage)
 
     def _response_format(self, schema: Optional[Schema]) -> dict[str, Any]:
         "`response_format` of a request"
@@ -121,6 +155,35 @@ def _read_logprobs(choice: Any) -> list[TokenLogprob]:
                 for t in told[:_MOST_LOGPROBS]]
     except (TypeError, AttributeError, ValueError, KeyError): return []
 
+# %% ../../nbs/models/02_providers.ipynb #7b46085b
+class _Piece(NamedTuple):
+    "What a chunk adds to a reply"
+    said: _Said
+    logprobs: list[Any]
+    finish: Optional[str]
+    error: Any
+
+def _read_piece(choice: Any) -> _Piece:
+    "What a chunk adds; raises TypeError for one of another form"
+    logprobs = getattr(getattr(choice, 'logprobs', None), 'content', None)
+    return _Piece(_read_message(getattr(choice, 'delta', None)), logprobs if isinstance(logprobs, list) else [],
+                  getattr(choice, 'finish_reason', None), getattr(choice, 'error', None))
+
+_Chunk = tuple[list[_Piece], Any]   # what it adds, and what the server counted
+
+def _read_chunk(chunk: Any) -> _Chunk:
+    return [_read_piece(c) for c in (getattr(chunk, 'choices', None) or [])[:1]], getattr(chunk, 'usage', None)
+
+def _make_answer(pieces: list[_Piece], finish: Optional[str], usage: Any) -> SimpleNamespace:
+    "The answer that pieces are of, in the form of the SDK's"
+    if not pieces: return SimpleNamespace(choices=[], usage=usage)
+    text, thoughts, refusal = map(''.join, zip(*(p.said for p in pieces), strict=True))
+    message = SimpleNamespace(content=text, reasoning_content=thoughts, refusal=refusal)
+    logprobs = SimpleNamespace(content=[t for p in pieces for t in p.logprobs])
+    error = next((p.error for p in pieces if p.error), None)
+    choice = SimpleNamespace(message=message, finish_reason=finish, logprobs=logprobs, error=error)
+    return SimpleNamespace(choices=[choice], usage=usage)
+
 # %% ../../nbs/models/02_providers.ipynb #ac691b97
 def _openai_counts(usage: Any) -> Counts:
     "What the server counted"
@@ -131,11 +194,30 @@ def _openai_counts(usage: Any) -> Counts:
 # %% ../../nbs/models/02_providers.ipynb #5418e2f4
 class AnthropicVLMClient(RemoteClient):
     "Claude."
-    kind, extra, host = 'anthropic', 'anthropic', 'api.anthropic.com'
+    kind, extra, host, streams = 'anthropic', 'anthropic', 'api.anthropic.com', True
     ignores = 'presence_penalty', 'repetition_penalty', 'seed'
 
     def _connect(self) -> Any: return self._sdk().Anthropic(**self._connection())
     def _ask(self, body: dict[str, Any]) -> Any: return self.sdk.messages.create(**body)
+
+    def _ask_streaming(self, body: dict[str, Any], stream: TextStream) -> Any:
+        status_error, found = self._sdk().APIStatusError, None
+        with self.sdk.messages.stream(**body) as events:
+            if 'event-stream' not in events.response.headers.get('content-type', ''): raise StreamRefused
+            stream.begin()
+            try:
+                for event in unbroken(events):
+                    if event.type == 'message_start': found = events.current_message_snapshot
+                    if event.type == 'text': stream.write(event.text)
+                    if event.type == 'input_json': stream.write(event.partial_json)   # of the tool
+                    if found is not None and to_be_cut(): return _cut_message(events.current_message_snapshot)
+            except status_error as e:
+                if e.status_code >= 400: raise
+                raise self._unusable('the server failed while it wrote', e.body) from None   # it says so in an event
+            if found is not None: found = events.current_message_snapshot
+        if found is not None and found.stop_reason is None:
+            raise BrokenStream from ConnectionError('the stream ended before the reply did')
+        return found
 
     def _request(self, turns: list[Turn], schema: Optional[Schema],
                  settings: Params) -> dict[str, Any]:
@@ -181,6 +263,10 @@ def _add_cache_mark(turns: list[Turn]) -> list[dict[str, Any]]:
 # %% ../../nbs/models/02_providers.ipynb #78cc265b
 _CUT = ('max_tokens', 'model_context_window_exceeded')
 
+def _cut_message(message: Any) -> Any:
+    "A message that was ended while it was written"
+    return message.model_copy(update=dict(stop_reason=_CUT[0]))
+
 def _anthropic_counts(usage: Any) -> Counts:
     "What the server counted"
     fresh, written = count_of(usage, 'input_tokens'), count_of(usage, 'output_tokens')
@@ -190,6 +276,7 @@ def _anthropic_counts(usage: Any) -> Counts:
     return Counts(prompt=fresh + cached + kept, cached=cached, written=written)
 
 # %% ../../nbs/models/02_providers.ipynb #01f67ddc
+_ODD_ANSWER = (TypeError, KeyError, AttributeError)   # of the SDK, where an answer has another shape
 _NAMED = dict(max_new_tokens='max_output_tokens', stop='stop_sequences')   # what Google calls settings
 _FINISH: dict[str, FinishReason] = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_UNSPECIFIED': 'stop',
                                     'MAX_TOKENS': 'length'}
@@ -197,6 +284,8 @@ _FINISH: dict[str, FinishReason] = {'STOP': 'stop', '': 'stop', 'FINISH_REASON_U
 class GoogleVLMClient(RemoteClient):
     "Gemini."
     kind, extra, host, ignores = 'google', 'google.genai', 'googleapis.com', ('repetition_penalty',)
+    streams = True
+
 
     def _connect(self) -> Any:
         b, genai = self.backend, self._sdk()
@@ -207,8 +296,20 @@ class GoogleVLMClient(RemoteClient):
 
     def _ask(self, body: dict[str, Any]) -> Any:
         try: return self.sdk.models.generate_content(**body)
-        except (TypeError, KeyError, AttributeError) as e:   # of the SDK, where an answer has another shape
+        except _ODD_ANSWER as e:
             raise self._unusable(f'the answer cannot be read ({type(e).__name__}: {str(e)[:100]})', '') from None
+
+    def _ask_streaming(self, body: dict[str, Any], stream: TextStream) -> Any:
+        answers, pieces = list[Any](), iter(self.sdk.models.generate_content_stream(**body))
+        try: first = [*islice(pieces, 1)]   # the SDK itself asks again, up to here
+        except _ODD_ANSWER as e: raise UnreadableStream(f'the answer cannot be read ({type(e).__name__})') from None
+        stream.begin()
+        for answer in chain(first, unbroken(pieces)):
+            answers.append(answer)
+            for part in _google_parts(answer):
+                if part.text and not part.thought: stream.write(part.text)
+            if to_be_cut(): return _join_answers(answers, 'MAX_TOKENS')
+        return _join_answers(answers)
 
     def _request(self, turns: list[Turn], schema: Optional[Schema], settings: Params) -> dict[str, Any]:
         "The arguments of `generate_content`"
@@ -230,8 +331,7 @@ class GoogleVLMClient(RemoteClient):
         if not candidates and not (blocked and blocked.block_reason):
             raise self._unusable('the answer holds no candidate', answer)
         reason = str(getattr(candidates[0].finish_reason, 'value', '')) if candidates else 'BLOCKED'
-        parts = (candidates[0].content.parts or []) if candidates and candidates[0].content else []
-        text = ''.join(p.text for p in parts if p.text and not p.thought)
+        text = ''.join(p.text for p in _google_parts(answer) if p.text and not p.thought)
         return self._reply(text, _FINISH.get(reason, 'refusal'), messages, turns, None,
                            _google_counts(answer.usage_metadata))
 
@@ -241,6 +341,23 @@ def _google_part(part: Union[str, Encoded]) -> Any:
     from google.genai import types
     if isinstance(part, str): return types.Part.from_text(text=part)
     return types.Part.from_bytes(data=base64.b64decode(part.data), mime_type=part.media_type)
+
+# %% ../../nbs/models/02_providers.ipynb #d1b93f1b
+def _google_parts(answer: Any) -> list[Any]:
+    "The parts of an answer"
+    candidates = answer.candidates or []
+    return (candidates[0].content.parts or []) if candidates and candidates[0].content else []
+
+def _join_answers(answers: list[Any], finish: str = '') -> SimpleNamespace:
+    "Answers as the one that they are pieces of; one that does not say how it `finish`ed broke off"
+    reasons = [a.candidates[0].finish_reason for a in answers if a.candidates]
+    reason = finish or next((r for r in reversed(reasons) if r), None)
+    blocked = next((a.prompt_feedback for a in answers if a.prompt_feedback), None)
+    if reasons and not reason: raise BrokenStream from ConnectionError('the stream ended before the reply did')
+    content = SimpleNamespace(parts=[part for a in answers for part in _google_parts(a)])
+    candidate = SimpleNamespace(finish_reason=SimpleNamespace(value=getattr(reason, 'value', reason)), content=content)
+    usage = next((a.usage_metadata for a in reversed(answers) if a.usage_metadata), None)
+    return SimpleNamespace(candidates=[candidate] if reasons else [], prompt_feedback=blocked, usage_metadata=usage)
 
 # %% ../../nbs/models/02_providers.ipynb #5473750f
 def _count_modality(details: Any, kind: str) -> Optional[int]:

@@ -11,11 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from importlib import import_module
-from typing import Any, Literal, Optional, TYPE_CHECKING, TypeVar, Union
-from .backends import Backend, usual_backend, with_key
+from typing import Any, Literal, Optional, TYPE_CHECKING, TypeVar, Union, cast
+from .backends import Backend, TextStream, text_stream, usual_backend, with_key
 from .client import (FinishReason, Message, Outcome, Params, Picture, Rendered, Reply, Schema, VLMClient,
                                  checked_blocks, estimate_usage, prompt_text)
-from .usage import Usage, image_tokens
+from .usage import Fault, Usage, image_tokens
 from ..utils.config import need, redact
 from ..utils.text import break_tokens
 if TYPE_CHECKING:
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['MAX_BODY', 'T', 'Turn', 'MOST_TOKENS', 'OutOfBounds', 'Elsewhere', 'BadBody', 'TooLate', 'Hopeless', 'bounded',
-           'within', 'http_settings', 'VLMClientError', 'AuthenticationError', 'QuotaError', 'TimeoutError',
-           'ServerError', 'RequestError', 'OverloadedError', 'StreamOnlyError', 'ContextError', 'RateLimitError',
-           'ResponseParseError', 'ImagesRefused', 'Encoded', 'encode_image', 'ImageEncoder', 'wrapped', 'unwrapped',
-           'strict_schema', 'RemoteClient', 'Counts', 'count_of']
+           'within', 'http_settings', 'VLMClientError', 'AccountError', 'AuthenticationError', 'QuotaError',
+           'TimeoutError', 'ServerError', 'RequestError', 'OverloadedError', 'StreamOnlyError', 'ContextError',
+           'RateLimitError', 'ResponseParseError', 'ImagesRefused', 'Encoded', 'encode_image', 'ImageEncoder',
+           'wrapped', 'unwrapped', 'strict_schema', 'RemoteClient', 'StreamRefused', 'BrokenStream', 'UnreadableStream',
+           'unbroken', 'Counts', 'count_of']
 
 # %% ../../nbs/models/01_remote.ipynb #a9dd5c10
 class OutOfBounds(BaseException):
@@ -147,18 +148,18 @@ def http_settings() -> dict[str, Any]:
 class VLMClientError(Exception):
     "A model could not be asked, or its reply cannot be used."
     final = False   # would asking again bring the same?
+    fault: Fault = 'model' # what kept a question from its answer
 
     def __init__(self, message: str, usage: Optional[Usage] = None):
         super().__init__(redact(' '.join(str(message).split())))
         self.usage = usage or Usage(calls=0)
 
-class AuthenticationError(VLMClientError):
-    "The key is missing or refused."
-    final = True
+class AccountError(VLMClientError):
+    "The account does not allow to ask the model."
+    final, fault = True, 'account'
 
-class QuotaError(VLMClientError):
-    "The account is used up."
-    final = True
+class AuthenticationError(AccountError): "The key is missing or refused."
+class QuotaError(AccountError): "The account is used up."
 
 class TimeoutError(VLMClientError, builtins.TimeoutError): "No answer in time."
 class ServerError(VLMClientError): "The server failed, or the connection broke."
@@ -174,7 +175,7 @@ class StreamOnlyError(RequestError):
 
 class ContextError(RequestError):
     "The prompt and its reply do not fit the model's context: show fewer pages, or smaller ones."
-    final = True
+    final, fault = True, 'context'
 
 # %% ../../nbs/models/01_remote.ipynb #d5d406e8
 class RateLimitError(VLMClientError):
@@ -201,7 +202,7 @@ _NO_IMAGES = re.compile(
 
 # %% ../../nbs/models/01_remote.ipynb #1e9137e9
 _UNREADABLE = {'APIResponseValidationError', 'JSONDecodeError', 'RecursionError', 'UnicodeDecodeError',
-               'UnknownApiResponseError', 'ValidationError'}
+               'UnknownApiResponseError', 'UnreadableStream', 'ValidationError'}
 _BROKEN = {'APIConnectionError', 'TransportError', 'HTTPError', 'ConnectionError'}
 
 _BEYOND: dict[type[OutOfBounds], type[VLMClientError]] = {Elsewhere: RequestError, BadBody: ResponseParseError,
@@ -444,6 +445,7 @@ class RemoteClient(VLMClient):
     host = ''                      # of the provider, which wants a key
     ignores: tuple[str, ...] = ()  # parameters that the provider has nothing like
     takes: tuple[str, ...] = ()    # and those that no other has
+    streams = False                # can it tell a reply while it comes?
     def __init__(self,
         backend: Union[Backend, str] = '', # what to talk to, or the model's name
         api_key: Optional[str] = None,     # instead of the environment's
@@ -456,7 +458,7 @@ class RemoteClient(VLMClient):
         self.backend, self.name = backend, backend.id or f'{backend.kind}.{backend.model}'
         self.encode = ImageEncoder(backend.max_side, backend.max_image_bytes)
         self._slots, self.sdk = threading.BoundedSemaphore(backend.in_flight), self._connect()
-        self.refused = set[str]()   # parameters, or 'schema', that the server was found to refuse
+        self.refused = set[str]()   # parameters, 'schema' or 'stream', that the server was found to refuse
         self._warned = False        # was it said that the server cuts prompts?
 
     def _connect(self) -> Any:
@@ -470,6 +472,10 @@ class RemoteClient(VLMClient):
     def _ask(self, body: dict[str, Any]) -> Any:
         "The SDK's answer"
         raise NotImplementedError(f'{type(self).__name__} must implement _ask(body)')
+
+    def _ask_streaming(self, body: dict[str, Any], stream: TextStream) -> Any:
+        "The SDK's answer, put together from the pieces in which it comes and which `stream` is told"
+        raise NotImplementedError(f'{type(self).__name__} must implement _ask_streaming(body, stream), or not stream')
 
     def _read(self, answer: Any, messages: list[Message], turns: list[Turn],
               schema: Optional[Schema]) -> Reply:
@@ -529,6 +535,7 @@ class RemoteClient(VLMClient):
             sent = {k: v for k, v in params.items() if k not in self.refused}
             shape = None if 'schema' in self.refused else schema
             try: return self._send(messages, shape, **sent)
+            except StreamRefused: self.refused.add('stream')
             except (RequestError, ServerError) as e:
                 part = _find_refused_setting(e, self._settings(sent), shape)
                 if part is None or part in self.refused: raise
@@ -547,14 +554,26 @@ class RemoteClient(VLMClient):
     def _send(self, messages: list[Message], schema: Optional[Schema], **params) -> Reply:
         turns = _wire_turns(messages, self.encode, self.backend.page_labels, params.get('max_pixels'))
         body = self._request(turns, schema, self._settings(params))
-        with self._slots:
-            try: answer = within(self.backend.seconds, lambda: self._ask(body))
+        with self._slots, text_stream() as stream:
+            if not self.streams or 'stream' in self.refused: stream = None
+            try: answer = within(self.backend.seconds, lambda: self._receive(body, stream))
             except (Exception, OutOfBounds) as e:
                 error = _translate_error(e, self.name)
+                if stream and isinstance(error, RequestError) and _NAMES_STREAM.search(str(error)):
+                    raise StreamRefused from None
                 if error is e: raise
                 advice = self._advise(error, getattr(e, 'status_code', None))
                 raise (type(error)(f'{error}; {advice}') if advice else error) from None
         return self._parse_answer(answer, messages, turns, schema)
+
+    def _receive(self, body: dict[str, Any], stream: Optional[TextStream]) -> Any:
+        "The SDK's answer; where it breaks off while it is streamed, that of another request, as the SDK would ask"
+        if stream is None: return self._ask(body)
+        for again in range(self.backend.max_retries):
+            try: return self._ask_streaming(body, stream)
+            except BrokenStream: time.sleep(min(8, .5 * 2 ** again))
+        try: return self._ask_streaming(body, stream)
+        except BrokenStream as e: raise cast(Exception, e.__cause__) from None
 
     def _advise(self, error: BaseException, status: Optional[int]) -> str:
         "What to do about an error; '' where nobody can tell"
@@ -582,6 +601,7 @@ class RemoteClient(VLMClient):
         return replace(reply, usage=replace(reply.usage, seconds=time.perf_counter() - start))
 
     def send_many(self, batch: Sequence[Rendered]) -> list[Outcome]:
+        if len(batch) == 1: return [self._time_reply(batch[0])]   # in this thread, where somebody may read along
         with ThreadPoolExecutor(max(1, min(self.backend.in_flight, len(batch)))) as pool:
             return list(pool.map(self._time_reply, batch))
 
@@ -627,6 +647,25 @@ _IDENTITY = ('kind', 'model', 'base_url', 'structured', 'max_side', 'max_image_b
 
 # %% ../../nbs/models/01_remote.ipynb #f7692800
 _ODD = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+
+# %% ../../nbs/models/01_remote.ipynb #6bae23bc
+_NAMES_STREAM = re.compile(r'\bstream', re.I)
+
+class StreamRefused(Exception): "A server does not stream."
+class BrokenStream(Exception): "A reply broke off while it was streamed; its cause says why."
+class UnreadableStream(Exception): "A piece of a reply has another form."
+
+def unbroken(
+    pieces: Iterable[T] # as an SDK gives them
+) -> Iterator[T]:
+    "The pieces of a stream; raises `BrokenStream` where the connection breaks, and `UnreadableStream` for odd ones."
+    try: yield from pieces
+    except _ODD as e:
+        raise UnreadableStream(f'the answer cannot be read ({type(e).__name__}: {str(e)[:100]})') from None
+    except Exception as e:
+        if {c.__name__ for c in type(e).__mro__} & {*_BROKEN, 'APITimeoutError', 'TimeoutException'}:
+            raise BrokenStream from e
+        raise
 
 # %% ../../nbs/models/01_remote.ipynb #f97e48e6
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, Optional, TYPE_CHECKING, Union, cast
 from ..utils.json_scan import without_reasoning
+from .backends import streamed_to
 from .client import PageInput, Params, Request, VLMClient, ask
 from .usage import Usage
 from .registry import CLIENTS, client_for, make_client
@@ -200,8 +201,8 @@ class Transcriber(TextExtractor):
         for attempt in range(self.attempts):
             settings: Params = dict(temperature=.3, top_p=.9, seed=attempt) if attempt else dict(temperature=0.)
             settings['max_new_tokens'] = self.family.max_tokens
-            reply = ask(self.client, Request('transcribe', pages=(PageInput(shown),), instruction=self.family.prompt,
-                                             settings=settings))
+            asked = Request('transcribe', pages=(PageInput(shown),), instruction=self.family.prompt, settings=settings)
+            with streamed_to(None): reply = ask(self.client, asked)   # who reads along waits for another reply
             spent += reply.usage
             with self._lock: self.usage += reply.usage
             if getattr(self.client, 'text_only', False):   # see `MultimodalClient`

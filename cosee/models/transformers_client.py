@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Optional, Union
+from .backends import text_stream
 from .batching import answered
 from .checkpoint import LOCAL, load_model
 from .client import (GEN_DEFAULTS, Message, Outcome, Rendered, Reply, Request, Schema, VLMClient,
@@ -21,7 +22,7 @@ from .prompts import (MAX_PIXELS, MIN_PIXELS, Boundary, KeptPictures, Prompt, in
                                   token_inputs)
 from .replies import (MARKS, bare_draft, most_thoughts, split_draft, switched, thinker_of, thinking,
                                     unwrapped)
-from .usage import Usage
+from .usage import Fault, Usage
 from ..utils.config import need
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -36,6 +37,7 @@ __all__ = ['CallGroups', 'GET_ANY', 'VALUE_TOKENS', 'ContextOverflow', 'check_co
 class ContextOverflow(ValueError):
     "A prompt that does not fit the model's context together with its reply."
     final = True
+    fault: ClassVar[Fault] = 'context'
 
 def check_context(
     p: Prompt,      # of a call
@@ -376,17 +378,26 @@ class TransformersClient(VLMClient):
                             self.tokenizer.decode, cached=suffix + (prefix.length if i else known), draft=c.draft)
                 for i, c in enumerate(calls)]
 
+    def _read_draft(self, c: Call, row: DecodingRow) -> str:
+        "The reply so far, without thoughts, and without a character of which bytes are missing"
+        text, _ = cut(self._text(row.out[row.thought:]), c.s.stops)
+        return self._split_thought(self._text(row.out[:row.thought]), text, c.state is None)[1].rstrip('\ufffd')
+
     def _write(self, calls: list[Call], key: str) -> list[Reply]:
         "Replies to `calls`, which all begin with the prefix `key`"
         from cosee.models.prefix_cache import Prefix, best_suffix
-        with self._lock:
+        with self._lock, text_stream() as stream:
             prefix, known = self._prefix(calls[0].prompt)
             own = [c.prompt.ids[prefix.length:] for c in calls]
             n, suffix = best_suffix(prefix, own) if isinstance(prefix, Prefix) else (0, None)
             rows = self._rows(calls, prefix, known, n)
             def keep(cache: Any, live: list[DecodingRow]):
                 if isinstance(prefix, Prefix): _keep_suffixes(prefix, cache, live)
-            self.passes += write(self.model, prefix.start(suffix), rows, keep if self.reuse else None, self.lookup)
+            if stream: stream.begin()
+            def tell():
+                if stream and len(rows) == 1: stream.update(self._read_draft(calls[0], rows[0]))
+            self.passes += write(self.model, prefix.start(suffix), rows, keep if self.reuse else None, self.lookup,
+                                 tell)
             if key: self.prefixes.put(key, prefix)
         return [self._reply(c.prompt, r.out, c.s, r.cached, r.finish, r.thought, c.state is None)
                 for c, r in zip(calls, rows, strict=True)]

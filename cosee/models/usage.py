@@ -7,12 +7,13 @@ from __future__ import annotations
 import math, threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Optional, TypedDict, get_args
+from typing import Any, ClassVar, Literal, Optional, TypedDict, get_args
 from ..utils.text import html_table
 
 # %% auto #0
-__all__ = ['NO_TOKENS', 'CountedTokens', 'COUNTS', 'LedgerEntry', 'UsageRecord', 'Usage', 'usage_text', 'compute_cost',
-           'count_tokens', 'BudgetExceeded', 'LedgerRecord', 'Ledger', 'image_grid', 'image_tokens']
+__all__ = ['NO_TOKENS', 'CountedTokens', 'COUNTS', 'Fault', 'FAULTS', 'LedgerEntry', 'UsageRecord', 'Usage', 'usage_text',
+           'compute_cost', 'count_tokens', 'declared_fault', 'BudgetExceeded', 'LedgerRecord', 'Ledger', 'image_grid',
+           'image_tokens']
 
 # %% ../../nbs/models/09_usage.ipynb #4d54f2bf
 class UsageRecord(TypedDict):
@@ -91,9 +92,21 @@ def count_tokens(
     if count == 'output': return usage.completion_tokens
     return usage.total_tokens - (usage.cached_tokens if count == 'uncached' else 0)
 
+# %% ../../nbs/models/09_usage.ipynb #f58e4802
+Fault = Literal['account', 'context', 'model', 'pages', 'budget']
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+
+def declared_fault(
+    error: Optional[BaseException]
+) -> Optional[Fault]: # None where its class declares none
+    "Read from an error what kept a question from its answer."
+    said = getattr(error, 'fault', None)
+    return said if isinstance(said, str) and said in FAULTS else None
+
 # %% ../../nbs/models/09_usage.ipynb #7b6cbed2
 class BudgetExceeded(RuntimeError):
     "Raised before a call that the ledger's budget does not cover."
+    fault: ClassVar[Fault] = 'budget'
 
 LedgerEntry = dict[str, Any]   # 'agent', 'step', 'usage' and whatever else was written with them
 

@@ -13,7 +13,7 @@ from typing import Any, Optional, TypeVar, Union
 from .client import (GenerateClient, Outcome, PageInput, Picture, Rendered, Reply, Request, Schema, Turn,
                                  VLMClient, as_client, ask_many, is_client, merged)
 from .remote import ResponseParseError, VLMClientError
-from .usage import Usage
+from .usage import Fault, Usage
 from ..utils.config import holds_secret
 from ..utils.json_scan import scan_json, spoken
 
@@ -112,6 +112,7 @@ class _Case:
     spent: Usage = field(default_factory=lambda: Usage(calls=0)) # by all attempts
     wrong: list[str] = field(default_factory=list)               # what was, each time
     raw: str = ''                                                # what was written last
+    fault: Fault = 'model'                                       # of the error that came last
     reply: Optional[Outcome] = None                              # what it ends with
 
 class _Attempts(ClientWrapper):
@@ -146,6 +147,7 @@ class _Attempts(ClientWrapper):
         if wrong := self._find_fault(case, outcome):
             case.wrong.append(wrong)
             case.raw = outcome.text if isinstance(outcome, Reply) else getattr(outcome, 'raw_response', '') or case.raw
+            if isinstance(outcome, VLMClientError): case.fault = outcome.fault
             return
         case.reply = replace(outcome, usage=case.spent) if isinstance(outcome, Reply) else outcome
         if isinstance(outcome, VLMClientError): outcome.usage = case.spent
@@ -233,7 +235,9 @@ class FallbackClient(_Attempts):
         return f'{type(outcome).__name__}: {outcome}' if isinstance(outcome, VLMClientError) else ''
 
     def _make_error(self, case: _Case) -> ResponseParseError:
-        return AllFailed(' | '.join(case.wrong), case.raw, case.spent)
+        error = AllFailed(' | '.join(case.wrong), case.raw, case.spent)
+        error.fault = case.fault
+        return error
 
 # %% ../../nbs/models/05_wrappers.ipynb #a85e4a85
 _TABLE = '''CREATE TABLE IF NOT EXISTS replies

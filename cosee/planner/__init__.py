@@ -11,9 +11,10 @@ from ..utils.lazy_exports import lazy_exports
 
 # %% ../../nbs/planner/04_planner.ipynb #3bf45a24
 if TYPE_CHECKING:
-    from cosee.planner.planning import (AgenticIQAState as AgenticIQAState, PlanCache as PlanCache,
-                                        PlanControlFlags as PlanControlFlags, PlannerOutput as PlannerOutput,
-                                        plan as plan, planner_client as planner_client, planner_node as planner_node)
+    from cosee.planner.state import (AgenticIQAState as AgenticIQAState, PlanControlFlags as PlanControlFlags,
+                                     PlannerOutput as PlannerOutput)
+    from cosee.planner.vlm_client import planner_client as planner_client
+    from cosee.planner.nodes.planner import PlanCache as PlanCache, plan as plan, planner_node as planner_node
     from cosee.planner.quality import (ImageQuality as ImageQuality, full_reference as full_reference,
                                        image_quality as image_quality, quality_node as quality_node)
     from cosee.models.client import VLMClient as VLMClient

@@ -12,15 +12,17 @@ from pydantic import Field, field_validator
 from ..agents import Action, Agent, Model, PageImage, words_of
 from ..board import Board, View, whole_document
 from ..budgets import Task
-from ..controller import CallRecord, CoSeeController, Episode, Event, OnEvent, call_record
+from ..controller import CoSeeController, OnEvent, call_record
+from ..episode import CallRecord, Episode, Event
 from ..focus import Choice, FocusSpec, OraclePages, Pictures, Viewing, index_of, listed, make_focus
 from ..models.backends import record
 from ..models.client import GEN_DEFAULTS, ask, most_tokens, page_request
 from ..models.remote import ResponseParseError, VLMClientError
 from ..models.usage import Ledger, Usage
 from .quality import MEASURES
-from .planning import (PLAN_FIELDS_PROMPT, PlanControlFlags, PlannerOutput, error_text, parse_plan,
-                                    planner_schema, settle_plan)
+from .nodes.planner import PLAN_FIELDS_PROMPT
+from .state import (PlanControlFlags, PlannerOutput, error_text, parse_plan, planner_schema,
+                                 settle_plan)
 from .quality import Finding, ImageQuality, quality_text, scope_box, split_required, wanted_measures
 from ..policies import Team
 from ..tools.agent import ToolAgent, with_tools
@@ -315,8 +317,9 @@ def follow_plan(
     source: Source = None,             # where finer pages for tools come from
     which: Optional[tuple[str, ...]] = None, # measures; None: those that the plan wants
     ledger: Optional[Ledger] = None,   # account, with or without a budget
-    on_event: Optional[OnEvent] = None, # as in `CoSeeController.run`, also the next
-    earlier: Sequence[Event] = ()
+    on_event: Optional[OnEvent] = None, # as in `CoSeeController.run`, also the next two
+    earlier: Sequence[Event] = (),
+    per_agent_gen_kwargs: Optional[dict[str, dict[str, Any]]] = None
 ) -> Episode:                          # with `plan` and `quality`
     "Run an episode by a plan; raises what `CoSeeController.run` raises."
     images, ledger = listed(images), Ledger() if ledger is None else ledger
@@ -331,7 +334,7 @@ def follow_plan(
     notes = [_write_note('planner', 'plan', text, first, earlier)] if (text := plan_text(made)) else []
     notes += [_write_note(f'quality_{p}', 'quality', quality_text(findings), p, earlier)
               for p, findings in found.items() if findings or plan.query_type == 'IQA']
-    episode = mine.run(images, question, None, ledger, on_event, [*earlier, *notes])
+    episode = mine.run(images, question, per_agent_gen_kwargs, ledger, on_event, [*earlier, *notes])
     if which and (page := episode['page']): found.setdefault(page, quality.findings(page))
     episode['plan'] = made.to_dict()
     cast(Any, episode['trace'])['plan'] = episode['plan']
@@ -359,7 +362,7 @@ class PlannedTeam(Team):
         crew = with_tools(agents, task.source) if self.tools else agents
         return follow_plan(self.controller_for(task, crew, **kwargs), task.images, task.question, planned,
                            task.source, tuple(MEASURES) if self.quality else None, task.ledger, task.on_event,
-                           task.earlier)
+                           task.earlier, self.gen_of_each(crew))
 
     def solve(self, task: Task) -> Episode:
         "Plan on the task's account, and let the team follow."

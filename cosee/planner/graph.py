@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Callable, Optional, Union
 from ..agents import team
-from ..controller import CoSeeController, Episode
+from ..controller import CoSeeController
+from ..episode import Episode
 from ..models.client import VLMClient
 from ..models.usage import Ledger
 from ..pages import load_pages
 from .document_plan import DocumentPlan, Planned, follow_plan, plan_document
-from .planning import (IMAGE_SUFFIXES, AgenticIQAState, PlanControlFlags, PlannerOutput, check_image_path,
-                                    load_image, planner_client, planner_node, error_text)
+from .nodes.planner import planner_node
+from .state import AgenticIQAState, PlanControlFlags, PlannerOutput, error_text
+from .vlm_client import IMAGE_SUFFIXES, check_image_path, load_image, planner_client
 from .quality import quality_node, quality_text, split_required
 from ..utils.text import abstains
 from ..utils.config import need
@@ -32,7 +34,7 @@ def _import_langgraph():
     return langgraph.graph
 
 def planner_graph(
-    client=None,       # see `cosee.planner.planning.plan`
+    client=None,       # see `cosee.planner.plan`
     checkpointer=None, # of LangGraph; None: nothing is kept
     **kwargs           # config, fallback, cache, log, prompt of `plan`; root of `planner_node`
 ):                     # a compiled graph: state -> state

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional, TYPE_CHECKING, TypedDict
 from ..pages import load_pages
-from .planning import AgenticIQAState, Picture, PlannerOutput, error_text, load_image
-from ..tools.base import Tool, object_schema
+from .state import AgenticIQAState, PlannerOutput, error_text
+from .vlm_client import Picture, load_image
+from ..document.tool import Tool, object_schema
 from ..tools.sight import PAGE_TOOL_NAMES, ToolResult
 from ..utils.boxes import Box
 if TYPE_CHECKING:

@@ -9,17 +9,14 @@ __all__ = ['MADE', 'USUAL', 'DATASET_METRICS', 'DataConfig', 'ClientConfig', 'Bu
 # %% ../../nbs/runs/02_config.ipynb #a77cd1a8
 import math, re, sys
 from copy import deepcopy
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Iterable, Literal, Mapping, Optional, Union
 from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator,
                       model_serializer, model_validator)
 from ..utils.config import ConfigError, fill_all, load_plugin, parse_yaml, read_text
 from ..datasets.registry import LOADERS
-from ..policies import METHODS, Method, SettingError, make_method
+from ..policies import METHODS, Method, SettingError, check_gen, make_method
 from ..eval.metrics import find_scorer
-from ..models.client import merged
-from ..models.decoding import Sampling
 
 # %% ../../nbs/runs/02_config.ipynb #7937cf97
 class _Strict(BaseModel):
@@ -157,15 +154,8 @@ def _check_numbers(x: Any, where: str = ''):
 
 def _check_gen(config: RunConfig):
     "ConfigError for a generation setting that cannot be; what is not known here is passed on"
-    known = {f.name for f in fields(Sampling)}
-    try: merged(config.gen)
-    except ValueError as e: raise ConfigError(f'field gen: {e}') from None
-    for name, value in config.gen.items():
-        meant = 'max_new_tokens' if name == 'max_tokens' else name
-        if value is None or meant not in known: continue
-        try: Sampling(**{meant: value})
-        except ValueError as e: raise ConfigError(f'field gen.{name}: {e}') from None
-        except TypeError: raise ConfigError(f'field gen.{name}: cannot be {str(value)[:60]!r}') from None
+    try: check_gen(config.gen)
+    except SettingError as e: raise ConfigError(f"field gen{f'.{e.setting}' * bool(e.setting)}: {e}") from None
 
 def _check_metrics(config: RunConfig):
     "ConfigError for a metric that does not exist"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple, Optional, TYPE_CHECKING, Union
 from ..board import Board, Cell, WHOLE_DOCUMENT, cell_page
-from ..controller import proposals_of
+from ..episode import answer_words, proposals_of
 from ..eval.statistics import Bin
 from .analysis import Calibration, Flow, Herding
 from .answers import Answer
@@ -271,7 +271,7 @@ def _say_facts(e: Mapping[str, Any]) -> str:
 def _write_head(e: Mapping[str, Any], level: str) -> list[str]:
     "Question and answer"
     question = e.get('question') or (e.get('trace') or {}).get('question', '')
-    lines = [f'{level} {md_line(question)}', f"**{md_line(e.get('answer') or '(no answer)')}** ({_say_facts(e)})"]
+    lines = [f'{level} {md_line(question)}', f'**{md_line(answer_words(e))}** ({_say_facts(e)})']
     if e.get('gold'): lines.append('Gold: ' + md_line(' / '.join(map(str, e['gold']))))
     if e.get('error'): lines.append('Failed: ' + md_line(e['error']))
     return lines + ([md_line(e['because'])] if e.get('because') else [])

@@ -6,10 +6,10 @@
 from __future__ import annotations
 import json, math, os, time, warnings
 from pathlib import Path
-from typing import (IO, TYPE_CHECKING, Annotated, Any, Iterator, Literal, Mapping, NamedTuple, Optional, Union, cast,
-                    get_args)
-from pydantic import Field, TypeAdapter, ValidationError
+from typing import IO, Annotated, Any, Iterator, Literal, Mapping, NamedTuple, Optional, Union, cast, get_args
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import Required, TypedDict   # Pydantic takes those of `typing` from Python 3.12
+from ..episode import OR_NULL, Count, EpisodeFields, Number, Spent, checked_as, find_fault
 from ..utils.config import concealed, without_keys
 from ..utils.files import private_folder, write_whole
 from ..utils.text import answer_key, means_none
@@ -20,51 +20,44 @@ __all__ = ['RecordOutcome', 'OUTCOMES', 'RECORDS', 'ABOUT', 'ASKED', 'OPENED', '
            'write_about', 'record_fault', 'strict_json', 'parse_record', 'Fault', 'read_records', 'DamagedRun',
            'fault_words', 'warn_damaged', 'About', 'read_about', 'checked_about', 'Entry']
 
-# %% ../../nbs/runs/00_log.ipynb #38e10faa
-if TYPE_CHECKING: from cosee.controller import Evidence
-
 # %% ../../nbs/runs/00_log.ipynb #dc5ccde2
-class _Outcome(TypedDict, total=False):
-    "What a record may say of how an answer came about"
-    reading: dict[str, Any]        # what pages cost that a model wrote down for it, see `PageBill`
-    confidence: Optional[float]    # from here on what a `Answer` says
-    page: Optional[int]
-    guess: str                     # the answer that was withheld: confidence, page and evidence are its own
-    reason: str                    # why there is no answer
-    printed: Optional[bool]        # was the answer found in print? None: that cannot be told
-    files: list[str]               # those of several that the question names, if it was asked of these alone
-    evidence: list[Evidence]
-    invalid: int
-    raised: int
-    steps: int
-    stopped: str
-    shown: list[int]               # numbers of the pages that anybody was shown
-    page_tokens: int               # most tokens of the text of a page, where page text was shown
-    doc_hash: str                  # SHA-256 of the document's files, '' where it has none; older records do not say
-    scores: dict[str, float]
-    right: Optional[bool]          # by the first metric of the run, from 0.5; None without gold
-    team: Optional[dict[str, Any]] # cells, coverage, redundancy and corrections of the Board
-    board: Optional[dict[str, Any]]
-    trace: dict[str, Any]
+_Id = Union[str, Number]
+_Numbers = dict[str, Optional[Number]]
 
-class Record(_Outcome):
+class _GoldBox(TypedDict, total=False): page: Optional[Count]
+
+class _Meta(TypedDict, total=False):
+    evidence_pages: Optional[list[Count]]
+    evidence_boxes: Optional[list[_GoldBox]]
+    n_pages: Optional[Count]
+
+class _Times(TypedDict, total=False):
+    seconds: Optional[Number]
+    reading: Optional[Number]
+    at: Optional[str]
+
+class Record(EpisodeFields, total=False):
     "One question answered, or not, by one method; JSON-ready."
-    sample: Any               # id of the question: text or number, as the data set has it
-    index: int                # its place in the data set
-    method: str               # name of the method
-    doc: Any                  # id of the document
-    question: str
-    gold: list[str]           # acceptable answers; none where the split has none
-    data: str                 # fingerprint of question and gold
-    seed: int                 # of everything drawn by chance
-    meta: dict[str, Any]      # what scorers and reports look at besides
-    status: str               # 'ok' or 'failed'
-    error: Optional[str]      # why it failed
-    answer: str               # '' if there is none
-    outcome: str              # how it ended, see `record_outcome`
-    usage: Mapping[str, Any]  # a `UsageRecord`; empty before there is an answer
-    attempt: int              # how often it was tried
-    times: dict[str, Any]     # seconds it took, and when it ended
+    sample: Required[Annotated[Any, checked_as(_Id)]]        # id of the question, as the data set has it
+    index: Required[Count]                                   # its place in the data set
+    method: Required[str]                                    # name of the method
+    doc: Required[Annotated[Any, checked_as(Optional[_Id])]] # id of the document
+    question: Required[str]
+    gold: Required[Annotated[list[str], checked_as(list[_Id])]] # acceptable answers; none where the split has none
+    data: Required[str]                                      # fingerprint of question and gold
+    seed: Required[int]                                      # of everything drawn by chance
+    meta: Required[Annotated[dict[str, Any], checked_as(_Meta)]] # what scorers and reports look at besides
+    status: Required[Annotated[str, checked_as(Literal['ok', 'failed'])]]
+    error: Required[Optional[str]]                           # why it failed
+    fault: Annotated[str, OR_NULL]                           # what kept it from its answer, where the error says so
+    outcome: Required[Annotated[str, OR_NULL]]               # how it ended, see `record_outcome`
+    attempt: Required[Count]                                 # how often it was tried
+    times: Required[Annotated[dict[str, Any], checked_as(_Times)]] # seconds it took, and when it ended
+    reading: Annotated[dict[str, Any], checked_as(Optional[Spent])] # cost of pages that a model wrote, a `PageBill`
+    doc_hash: Annotated[str, OR_NULL] # SHA-256 of the document's files, '' where it has none; older records do not say
+    scores: Annotated[dict[str, float], checked_as(Optional[_Numbers])]
+    right: Optional[bool]             # by the first metric of the run, from 0.5; None without gold
+    team: Annotated[Optional[dict[str, Any]], checked_as(Optional[_Numbers])] # how its Board was worked with
 
 def key_of(
     record: Record     # a record
@@ -237,97 +230,15 @@ def write_about(
         raise NoRoom(f'{folder} cannot be written ({e.strerror}); make room or name another folder') from e
 
 # %% ../../nbs/runs/00_log.ipynb #598772e3
-_Number = Annotated[float, Field(gt=-2**63, lt=2**63, allow_inf_nan=False)]
-_Count = Annotated[int, Field(ge=0, lt=2**63)]
-_Id = Union[str, _Number]
-_Usage = dict[str, Union[bool, Annotated[_Number, Field(ge=0)], None]]
-_Numbers = dict[str, Optional[_Number]]
-
-class _View(TypedDict, total=False): page: Optional[_Count]
-
-class _Cell(TypedDict, total=False):
-    view: Optional[_View]
-    refs: Optional[list[_Count]]
-
-class _Board(TypedDict, total=False): cells: Optional[list[_Cell]]
-class _Call(TypedDict, total=False): usage: Optional[_Usage]
-
-class _Event(TypedDict, total=False):
-    applied: Optional[dict[str, Any]]
-    calls: Optional[list[_Call]]
-
-class _Ledger(TypedDict, total=False): entries: Optional[list[_Call]]
-
-class _Trace(TypedDict, total=False):
-    events: Optional[list[_Event]]
-    calls: Optional[list[_Call]]
-    ledger: Optional[_Ledger]
-    pages: Optional[list[Any]]
-
-class _Evidence(TypedDict, total=False):
-    page: Required[_Count]
-    bbox: Optional[Annotated[list[_Number], Field(min_length=4, max_length=4)]]
-
-class _Meta(TypedDict, total=False):
-    evidence_pages: Optional[list[_Count]]
-    evidence_boxes: Optional[list[_View]]
-    n_pages: Optional[_Count]
-
-class _Times(TypedDict, total=False):
-    seconds: Optional[_Number]
-    reading: Optional[_Number]
-    at: Optional[str]
-
-class _Record(TypedDict, total=False):
-    "What a `Record` has to be to be used."
-    sample: Required[_Id]
-    index: Required[_Count]
-    method: Required[str]
-    status: Required[Literal['ok', 'failed']]
-    outcome: Optional[str]
-    question: str
-    gold: list[_Id]
-    answer: str
-    data: str
-    seed: int
-    attempt: _Count
-    meta: _Meta
-    usage: _Usage
-    times: _Times
-    doc: Optional[_Id]
-    error: Optional[str]
-    confidence: Optional[_Number]
-    page: Optional[_Count]
-    guess: Optional[str]
-    reason: Optional[str]
-    printed: Optional[bool]
-    files: Optional[list[str]]
-    evidence: Optional[list[_Evidence]]
-    invalid: Optional[_Count]
-    raised: Optional[_Count]
-    steps: Optional[_Count]
-    stopped: Optional[str]
-    shown: Optional[list[_Count]]
-    page_tokens: Optional[_Count]
-    doc_hash: Optional[str]
-    scores: Optional[_Numbers]
-    right: Optional[bool]
-    team: Optional[_Numbers]
-    reading: Optional[_Usage]
-    board: Optional[_Board]
-    trace: Optional[_Trace]
-
-_record_type = TypeAdapter(_Record)
+_UNKNOWN: dict[str, Any] = dict(question='', gold=[], answer='', data='', seed=0, attempt=1, meta={}, usage={},
+                                times={}, error=None, doc=None)
 
 def record_fault(
     found: Any # what stands on a line of a log
 ) -> str:      # such as 'field answer: Input should be a valid string'; '' for a record
     "Say why `found` is no record that can be used."
-    try: _record_type.validate_python(found, strict=True)
-    except ValidationError as e:
-        first = e.errors(include_url=False, include_context=False, include_input=False)[0]
-        return f"field {first['loc'][0]}: {first['msg']}" if first['loc'] else 'it is no record with fields'
-    return ''
+    if not isinstance(found, dict): return 'it is no record with fields'
+    return find_fault({**_UNKNOWN, 'outcome': '', **found}, Record)
 
 # %% ../../nbs/runs/00_log.ipynb #90203a32
 def _refuse_number(text: str): raise ValueError(f'{text[:20]} is no number')
@@ -343,9 +254,6 @@ def strict_json(
     "The value of a JSON text; raises ValueError for anything else, also for NaN and numbers without end."
     try: return json.loads(text, parse_constant=_refuse_number, parse_float=_parse_finite)
     except RecursionError: raise ValueError('too deeply nested') from None
-
-_UNKNOWN: dict[str, Any] = dict(question='', gold=[], answer='', data='', seed=0, attempt=1, meta={}, usage={},
-                                times={}, error=None, doc=None)
 
 def parse_record(
     line: bytes # of a log

@@ -19,13 +19,14 @@ from ..datasets.sample import OnError, Sample, subset
 from ..policies import Method, make_method
 from ..eval.metrics import score_many
 from ..agents import DIRECT_TOKENS
-from ..budgets import DIRECT, Answer, Task, outcome_of, sample_id, seed_of
+from ..budgets import DIRECT, Task, outcome_of, sample_id, seed_of
 from ..cascade import Auto
+from ..episode import EpisodeFields
 from ..utils.files import digest, file_hash
 from ..focus import listed
 from ..pages import Pages
 from ..qa import answer_question
-from ..models.usage import Ledger
+from ..models.usage import Ledger, declared_fault
 from ..models.batching import own_account
 from ..models.transcriber import PageBill, page_bill
 from .config import BudgetConfig, DataConfig, MADE, RunConfig, budget_of, metrics_of
@@ -121,28 +122,29 @@ def _measure_team(board: dict[str, Any], pages: int) -> dict[str, Any]:
     return dict(cells=len(read), coverage=round(read.coverage(pages)['share'], 4),
                 redundancy=round(read.redundancy(), 4), corrections=len(read.corrections()))
 
-def _score_pages(outcome: Answer, shown: list[int], gold: list[int]) -> dict[str, float]:
+def _score_pages(outcome: EpisodeFields, shown: list[int], gold: list[int]) -> dict[str, float]:
     "Was the evidence found on the right pages, and was it shown at all?"
     given = not outcome.get('guess')   # of an answer that was withheld, no page counts
-    found = list(dict.fromkeys(e['page'] for e in outcome['evidence'])) if given else []
+    found = list(dict.fromkeys(e['page'] for e in outcome.get('evidence', []))) if given else []
     seen = [page in shown for page in gold]
-    return dict(page_hit=float(given and outcome['page'] in gold),
+    return dict(page_hit=float(given and outcome.get('page') in gold),
                 evidence_f1=score_many([found], [gold], 'evidence_f1', 'hotpotqa')[0],
                 page_recall=float(any(seen)), evidence_recall=float(all(seen)))
 
-def _score_outcome(outcome: Answer, record: Record, shown: list[int], metrics: Mapping[str, str]) -> dict[str, float]:
+def _score_outcome(outcome: EpisodeFields, record: Record, shown: list[int],
+                   metrics: Mapping[str, str]) -> dict[str, float]:
     "All scores of an outcome; none where the split has no gold"
-    said = {k: outcome[k] for k in ('answer', 'evidence')}
-    answered = cast(Record, {**record, **said, 'shown': shown, 'status': 'ok'})
+    said = dict(answer=outcome['answer'], evidence=outcome.get('evidence', []), shown=shown, status='ok')
+    answered = cast(Record, {**record, **said})
     pages = record['meta'].get('evidence_pages')
     known = {m: round(score_all([answered], m, f)[0], 6) for m, f in metrics.items()} if record['gold'] else {}
     return {**(_score_pages(outcome, shown, pages) if pages else {}), **known}
 
 RIGHT = .5   # a first metric from which an answer counts as right, as in reports
 
-def _finish_record(config: RunConfig, record: Record, outcome: Answer, pages: int) -> Record:
+def _finish_record(config: RunConfig, record: Record, outcome: EpisodeFields, pages: int) -> Record:
     "A record with its outcome; ValueError for what cannot be written to the log, or not be read from it"
-    board, trace = outcome['board'], outcome['trace']
+    board, trace = outcome.get('board'), outcome.get('trace')
     said = {k: v for k, v in outcome.items() if k not in ('board', 'trace', 'did')}
     if did := outcome.get('did'): said['meta'] = {**record['meta'], 'did': did}
     shown = outcome['shown'] if 'shown' in outcome else list(range(1, pages + 1))   # all, where a method names none
@@ -221,7 +223,7 @@ def _price_budget(budget: BudgetConfig, method: Method, sample: Sample, client, 
     return int(price * cast(float, budget.plain_calls))
 
 def _answer_sample(method: Method, sample: Sample, client, ledger: Ledger, seed: int,
-                   gen: Mapping[str, Any]) -> Answer:
+                   gen: Mapping[str, Any]) -> EpisodeFields:
     "The outcome of a method; `auto` does all that people get, others what they say that they do"
     policy = method.policy
     if not isinstance(policy, Auto): return method.run(sample, client, ledger, seed, gen)
@@ -250,6 +252,7 @@ def answer_one(
         record = _finish_record(config, record, outcome, len(sample['images']))
     except (Exception, Timeout, SystemExit) as e:   # a method of somebody's own may call `sys.exit`
         record['error'] = f'{type(e).__name__}: {one_line(str(redact(str(e))), 400)}'
+        if fault := declared_fault(e): record['fault'] = fault
         record['usage'] = ledger.total.to_dict()
     reading = getattr(words, 'seconds', 0.) - before
     record['times'] = dict(seconds=round(max(0., time.perf_counter() - start - reading), 4),

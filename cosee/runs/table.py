@@ -27,7 +27,7 @@ __all__ = ['CountName', 'Chosen', 'Run', 'Counts', 'Progress', 'Status', 'count_
 # %% ../../nbs/runs/01_table.ipynb #66253645
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
-    from cosee.controller import Episode, Trace
+    from cosee.episode import Episode, Trace
 
 # %% ../../nbs/runs/01_table.ipynb #f89ac9e1
 class Run:

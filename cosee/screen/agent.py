@@ -13,7 +13,7 @@ from typing import Any, Callable, Literal, Optional, TYPE_CHECKING, TypedDict, U
 from ..agents import Action, Model, PageImage
 from ..board import View
 from ..budgets import Task
-from ..controller import Episode, Event
+from ..episode import Episode, Event
 from ..datasets.records import DataError, Images, Located
 from ..datasets.sample import Layout, PageBox, Sample, Split
 from ..models.client import (GEN_DEFAULTS, Outcome, Reply, Request, VLMClient, ask, attempt, merged,

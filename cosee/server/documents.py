@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, IO, Literal, NamedTuple, Optional, TYPE_CHECKING, TypedDict, Union
-from ..pages import MAX_PIXELS, LeftOut, PageError, Pages, files_inside, load_pages, walk_folder
+from ..pages import MAX_PIXELS, FolderFiles, LeftOut, PageError, Pages, files_inside, load_pages, walk_folder
 from ..retrieval.index import PageHit, PageIndex
 from ..runs.log import OPENED
 from ..runs.record import utc_now
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from cosee.text.page_text import TextLine
 
 # %% auto #0
-__all__ = ['MOST_SEEN', 'Kind', 'DPI', 'SIDES', 'KEPT_OPEN', 'KEPT_DOCUMENTS', 'RequestError', 'Listing', 'AllowedPaths',
-           'Caller', 'caller_of', 'Limits', 'DocumentInfo', 'Document', 'Upload', 'Library']
+__all__ = ['MOST_SEEN', 'Kind', 'DPI', 'MOST_LEFT_OUT', 'SIDES', 'KEPT_OPEN', 'KEPT_DOCUMENTS', 'RequestError', 'Listing',
+           'AllowedPaths', 'Caller', 'caller_of', 'Limits', 'DocumentInfo', 'Document', 'Upload', 'Library']
 
 # %% ../../nbs/server/01_documents.ipynb #5e532647
 class RequestError(ValueError):
@@ -109,15 +109,17 @@ class AllowedPaths:
 
     def files(self,
         path: Path # from `find`
-    ) -> list[Path]: # without links
+    ) -> FolderFiles: # without links
         "The files of a document, which may be a folder of pictures; raises `RequestError` where one leads out."
-        if not path.is_dir(): return [path]
-        try: found = [p.resolve(strict=True) for p in files_inside(path).read]
+        if not path.is_dir(): return FolderFiles([path], [])
+        try:
+            inside = files_inside(path)
+            found = [p.resolve(strict=True) for p in inside.read]
         except (OSError, RuntimeError) as e: raise RequestError(f'{one_line(path.name, 60)}: cannot be read') from e
         except PageError as e: raise RequestError(f'{one_line(path.name, 60)}: there is no page in this folder') from e
         if not all(map(self.holds, found)):
             raise RequestError(f'{one_line(path.name, 60)!r}: a link in it leads out', 403)
-        return found
+        return FolderFiles(found, [LeftOut(Path(file).name, why) for file, why in inside.left_out])
 
     def _find_obstacle(self, path: Path, name: str) -> str:
         "Find why a file that can be read is not opened by its name; '' if it is"
@@ -186,12 +188,14 @@ class DocumentInfo(TypedDict):
     pages: int
     kind: Kind    # opened by a path, or handed in
     at: str       # when, in UTC
+    left_out: list[dict[str, str]] # what its folder and its PDFs hold besides and is not read: file and why
 
 def _remove_folders(text: str, document: 'Document') -> str:
     "Name in a message the document instead of where it lies."
     for path, label in zip(document.files, document.labels, strict=True): text = text.replace(str(path), label)
     return text.replace('password=...', 'a password')
 
+MOST_LEFT_OUT = 100 # files that are told of a document
 SIDES = 64, 2400   # least and most of the longest side of a picture, in pixels
 
 def _encode_picture(
@@ -220,6 +224,7 @@ class Document:
                                                 compare=False) # raises `RequestError` where it may not be opened
     max_pixels: int = MAX_PIXELS
     visual: Optional[dict[str, Any]] = field(default=None, repr=False) # opens the visual retriever, see `PageIndex`
+    left_out: list[LeftOut] = field(default_factory=list, repr=False) # what is not read, see `note_left_out`
     password: Optional[str] = field(default=None, repr=False)   # kept in memory alone
     held: Optional[Pages] = field(default=None, repr=False, compare=False)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False, compare=False)
@@ -230,7 +235,17 @@ class Document:
 
     def info(self) -> DocumentInfo:
         "What is told of it."
-        return DocumentInfo(id=self.id, name=self.name, pages=self.count, kind=self.kind, at=self.at)
+        return DocumentInfo(id=self.id, name=self.name, pages=self.count, kind=self.kind, at=self.at,
+                            left_out=[one._asdict() for one in self.left_out])
+
+    def note_left_out(self,
+        beside: Sequence[LeftOut] # what its folder holds besides
+    ):
+        "Note what is not read of what was opened; raises `RequestError` where its pages cannot be opened."
+        found = [*beside, *self.pages.left_out]
+        if (more := len(found) - MOST_LEFT_OUT) > 0: found[MOST_LEFT_OUT:] = [LeftOut(f'{more} more', 'not listed')]
+        def shorten(text: str) -> str: return one_line(_remove_folders(text, self), 200)
+        self.left_out = [LeftOut(shorten(file), shorten(why)) for file, why in found]
 
     @property
     def labels(self) -> list[str]:
@@ -438,10 +453,15 @@ class Library:
     ) -> Document:
         "The document that a path names; raises `RequestError` where there is none that may be opened."
         found = self.allowed_paths.find(name)
-        files = self.allowed_paths.files(found)
+        files, beside = self.allowed_paths.files(found)
         try: mark = files_mark(files)
         except OSError as e: raise RequestError(f'{_clean_name(name)}: cannot be read') from e
-        return self._find_known(caller, mark) or self._add_document(caller, found.name, 'path', files, mark, password)
+        if (known := self._find_known(caller, mark)) is None:
+            return self._add_document(caller, found.name, 'path', files, mark, password, beside)
+        before = known.left_out
+        known.note_left_out(beside)
+        if known.left_out != before: self._record_document(known)
+        return known
 
     def _find_known(self, caller: Caller, mark: str) -> Optional[Document]:
         "Find what the caller has open of the same content."
@@ -496,7 +516,7 @@ class Library:
         return self.add(caller, upload, name, password)
 
     def _add_document(self, caller: Caller, name: str, kind: Kind, files: list[Path], mark: str,
-                      password: Optional[str]) -> Document:
+                      password: Optional[str], beside: Sequence[LeftOut] = ()) -> Document:
         "Add a document, opened once to see that it is one."
         self._check_room(caller)
         stored = dict(id=secrets.token_hex(12), owner=caller.owner, name=_clean_name(name), kind=kind, mark=mark,
@@ -508,6 +528,7 @@ class Library:
             document.close()
             raise RequestError(f'{document.name}: {document.count:,} pages, more than the {self.limits.pages:,} '
                                'allowed', 413)
+        document.note_left_out(beside)
         with self._lock:
             self._all[document.id] = document
             self._mark_used(document)
@@ -517,8 +538,9 @@ class Library:
 
     def _restore_document(self, said: dict[str, Any]) -> Document:
         "Make a document of what was written of it."
-        files = [Path(f) for f in said['files']]
-        return Document(**{**said, 'files': files}, reader=self.reader, visual=self.visual, check=self._check_allowed,
+        said = {**said, 'files': [Path(f) for f in said['files']],
+                'left_out': [LeftOut(*one) for one in said.get('left_out', [])]}
+        return Document(**said, reader=self.reader, visual=self.visual, check=self._check_allowed,
                         max_pixels=self.limits.pixels)
 
     def _forget_oldest(self):
@@ -544,7 +566,8 @@ class Library:
     def _record_document(self, document: Document):
         "Write down what is open."
         said = dict(id=document.id, owner=document.owner, name=document.name, kind=document.kind, mark=document.mark,
-                    files=[str(f) for f in document.files], count=document.count, at=document.at)
+                    files=[str(f) for f in document.files], count=document.count, at=document.at,
+                    left_out=document.left_out)
         append_line(self.folder / OPENED, json.dumps(said, ensure_ascii=False), mode=0o600)
 
     def _restore_all(self):

@@ -13,7 +13,8 @@ from types import SimpleNamespace
 from typing import Any, Optional, TypedDict, Union, cast
 from pydantic import BaseModel
 from .. import __version__
-from ..controller import Event, turns_of
+from ..controller import turns_of
+from ..episode import Event
 from .documents import AllowedPaths, RequestError
 from .answering import (Clients, EpisodeInfo, Note, Settings, State, answer, build_policy, new_record,
                                     read_settings, summarize_record, turns_with)

@@ -22,10 +22,9 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.exceptions import HTTPException
 from .. import __version__
 from .documents import Caller, DocumentInfo, RequestError
-from ..budgets import Fault
+from ..episode import AnswerPage, Confidence, GuessedAnswer, NamedFiles, Printed, Reason, Stopped
 from ..qa import method_names
-from .answering import (EpisodeInfo, Note, OVER, Settings,
-                                    ConfidenceField, FilesField, GuessField, PrintedField, ReasonField, UnreadField)
+from .answering import (EpisodeInfo, LeftOutFiles, Note, OVER, Settings, ToldFault, UnreadPages)
 from .episodes import EpisodeService, PagesRead
 from .jobs import EpisodeEvent
 from .security import (AllowedHosts, CALLER, LOCAL_HOSTS, SMALL_BODY, SecurityMiddleware, Tokens,
@@ -72,6 +71,7 @@ class DocumentForm(BaseModel):
     pages: int
     kind: str = Field(description='path or upload')
     at: str = Field(description='when it was opened, in UTC')
+    left_out: LeftOutFiles
 
 class EpisodeForm(BaseModel):
     "A question and what became of it."
@@ -84,20 +84,19 @@ class EpisodeForm(BaseModel):
     asked: str = Field(description='when, in UTC')
     earlier: Optional[str] = Field(description='id of the episode from which it goes on')
     answer: Optional[str] = Field(description='null where there is none, or where it was withheld')
-    guess: GuessField
-    reason: ReasonField
-    confidence: ConfidenceField
-    printed: PrintedField
-    files: FilesField
-    unread: UnreadField
-    page: Optional[int] = Field(description='where the answer or the guess stands, from 1')
+    guess: GuessedAnswer
+    reason: Reason
+    confidence: Confidence
+    printed: Printed
+    files: NamedFiles
+    unread: UnreadPages
+    page: AnswerPage
     box: Optional[list[float]] = Field(description='on that page: left, top, right, bottom in 0-1')
     evidence: list[dict[str, Any]] = Field(description='pages and boxes on which it rests, best first')
     because: str = Field(description='the evidence as a sentence')
-    stopped: str = Field(description='why the episode ended')
+    stopped: Stopped
     error: Optional[str] = Field(description='why there is no answer, where something went wrong')
-    fault: Optional[Fault] = Field(description='what kept it from its answer: the account, the context of the model, '
-                                               'the model, the pages or the budget')
+    fault: ToldFault
     usage: dict[str, Any] = Field(description='tokens and calls')
     reading: Optional[dict[str, Any]] = Field(description='tokens of pages that a model wrote down, each paid for '
                                               'once, and how many were kept from before')
@@ -259,9 +258,10 @@ async def _replay_events(info: EpisodeInfo) -> AsyncIterator[EpisodeEvent]:
 async def _send_events(events: AsyncIterator[EpisodeEvent], after: int) -> AsyncIterator[ServerSentEvent]:
     "Send the events behind a number."
     async for event in events:
-        n = event.get('n', 0)
-        if n > after: yield ServerSentEvent(json.dumps(event, ensure_ascii=False), event=event.get('kind'),
-                                           id=str(n), sep='\n')
+        n = event.get('n')   # a text has none
+        if n is None or n > after:
+            yield ServerSentEvent(json.dumps(event, ensure_ascii=False), event=event.get('kind'),
+                                  id=None if n is None else str(n), sep='\n')
 
 @episodes.get('/{id}/events', summary='Follow an episode', response_class=EventSourceResponse,
               responses={200: {'content': {'text/event-stream': {}},

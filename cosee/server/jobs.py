@@ -8,26 +8,32 @@ import asyncio, threading, time
 from contextlib import suppress
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any, Optional, TypedDict, TypeVar
-from ..controller import Event
+from ..episode import Event
 from .answering import OVER, Settings, State
 from .documents import Caller, RequestError
 from ..models.usage import BudgetExceeded
+from ..utils.json_scan import preview_reply
+from ..utils.text import one_line
 from ..view.widget import LiveEpisode
 
 # %% auto #0
-__all__ = ['T', 'Place', 'EpisodeEvent', 'Job', 'run_in_thread', 'FairQueue']
+__all__ = ['MAX_PREVIEW', 'T', 'Place', 'EpisodeEvent', 'Job', 'run_in_thread', 'FairQueue']
 
 # %% ../../nbs/server/03_jobs.ipynb #39fa4a8e
 class EpisodeEvent(TypedDict, total=False):
     "What happened in an episode; JSON-ready. Which fields there are depends on `kind`."
-    n: int             # its place in the list, from 1
-    kind: str          # 'waiting', 'begun', 'reading', 'start', 'turn', 'step', 'answer', 'ended'
+    n: int             # its place in the list, from 1; a text has none
+    kind: str          # 'waiting', 'begun', 'reading', 'start', 'text', 'turn', 'step', 'answer', 'ended'
     ahead: int         # of waiting: episodes that come before
     done: int          # of reading: pages
     of: int            # of reading: all of them
     step: int          # round of the team
     agent: str         # who looks, or wrote
+    text: str          # of text: what was written of a reply since
+    at: int            # of text: characters of the reply before it; 0 where it begins, also anew
+    preview: str       # of text: what a person can read of the reply so far, or its end
     cell: Optional[dict[str, Any]] # of turn: the note as it stands on the Board; None: nothing was written
     error: str         # of turn: why not; of ended: why there is no answer
     answer: Optional[str]       # of turn: what it proposes
@@ -61,6 +67,24 @@ def _make_event(kind: str, event: Any, live: Optional[LiveEpisode]) -> Optional[
     cell: Any = live.board.get_cell(event['cell']) if live is not None and event.get('cell') else None
     return _make_turn_event(event, cell)
 
+# %% ../../nbs/server/03_jobs.ipynb #fc1b31de
+MAX_PREVIEW = 300   # characters
+
+@dataclass
+class _Draft:
+    "A reply that is written now"
+    step: int
+    agent: str
+    text: str = ''
+
+    def tell(self, known: int) -> Optional[EpisodeEvent]:
+        "What was written behind so many characters; None for nothing"
+        text = self.text
+        if known >= len(text): return None
+        preview = one_line(preview_reply(text)[-MAX_PREVIEW:], MAX_PREVIEW)
+        return EpisodeEvent(kind='text', step=self.step, agent=self.agent, at=known, text=text[known:],
+                            preview=preview)
+
 # %% ../../nbs/server/03_jobs.ipynb #4eb12e87
 class Job:
     "One episode that was asked for."
@@ -83,6 +107,8 @@ class Job:
         self.until = float('inf')       # when its time is over, by the clock that only goes forward
         self.task: Optional[asyncio.Task[None]] = None   # which runs it
         self._news = asyncio.Event()    # there is an event that a follower has not seen
+        self._draft: Optional[_Draft] = None   # the reply that is written now
+        self._is_waking = False         # will followers hear soon of a longer draft?
 
     def __repr__(self): return f'Job({self.id!r}, {self.state})'
 
@@ -101,26 +127,48 @@ class Job:
     def add(self, event: EpisodeEvent):
         "Append an event, and wake all who follow; on the loop."
         self.events.append({**event, 'n': len(self.events) + 1})
+        self._wake()
+
+    def _wake(self):
+        "Wake all who follow; on the loop"
+        self._is_waking = False
         news, self._news = self._news, asyncio.Event()
         news.set()
 
     def tell(self, kind: str, event: Any):
         "Take in an event of a controller, or how far reading is; from the thread that works."
         if self.live is not None and kind != 'end': self.live(kind, event)
-        found = _make_event(kind, event, self.live)
-        if found is None or self.task is None: return
+        if kind == 'text': return self._write_on(event)
+        self._draft, found = None, _make_event(kind, event, self.live)
+        if found is not None: self._call_on_loop(self.add, found)
+
+    def _call_on_loop(self, f: Callable[..., Any], *args: Any):
+        if self.task is None: return
         with suppress(RuntimeError):   # the loop may have ended
-            self.task.get_loop().call_soon_threadsafe(self.add, found)
+            self.task.get_loop().call_soon_threadsafe(f, *args)
+
+    def _write_on(self, event: Any):
+        "Take in a piece of a reply; who follows hears of it some ten times a second, from the thread that works"
+        if self._draft is None or not event['text']: self._draft = _Draft(event['step'], event['agent'])
+        self._draft.text += event['text']
+        if self._is_waking or self.task is None: return
+        self._is_waking = True
+        self._call_on_loop(self.task.get_loop().call_later, .1, self._wake)
 
     async def follow(self,
         after: int = 0 # number of the last event that is known
     ) -> AsyncIterator[EpisodeEvent]:
-        "Events as they come, until the last."
+        "Events as they come, until the last, and among them the reply that is written now."
+        draft, known = self._draft, 0
         while True:
             news, new = self._news, self.events[after:]
             for event in new: yield event
             after += len(new)
             if self.is_over and after >= len(self.events): return
+            if draft is not self._draft: draft, known = self._draft, 0
+            if draft is not None and (event := draft.tell(known)):
+                known += len(event.get('text', ''))
+                yield event
             await news.wait()
 
     async def wait(self, seconds: Optional[float] = None) -> bool:
@@ -137,7 +185,7 @@ class Job:
 
     def end(self, state: State, error: str = ''):
         "It is over; nothing is told after this."
-        self.state, self.live = state, None
+        self.state, self.live, self._draft = state, None, None
         self.add(EpisodeEvent(kind='ended', state=state, error=error))
 
 # %% ../../nbs/server/03_jobs.ipynb #a3e3a71e

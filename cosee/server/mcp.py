@@ -8,7 +8,7 @@ __all__ = ['F', 'DOCUMENT', 'PAGE', 'BOX', 'READS', 'INSTRUCTIONS', 'OpenDocumen
 
 # %% ../../nbs/server/10_mcp.ipynb #1043bf14
 import asyncio, base64, json, logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Annotated, Any, Optional, TypeVar
 from mcp.server.mcpserver import Context, MCPServer
@@ -18,9 +18,10 @@ from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent, T
 from pydantic import BaseModel, Field
 from .. import __version__
 from ..board import WHOLE_DOCUMENT, Board, Cell, cell_line, cell_page
+from ..episode import answer_words
 from ..utils.boxes import Box, is_box
-from .answering import (EpisodeInfo, Note, Settings,
-                                    ConfidenceField, FilesField, GuessField, PrintedField, ReasonField, UnreadField)
+from ..episode import AnswerPage, Confidence, GuessedAnswer, NamedFiles, Printed, Reason, Stopped
+from .answering import EpisodeInfo, LeftOutFiles, Note, Settings, ToldFault, UnreadPages
 from .episodes import EpisodeService
 from .documents import Caller, Document, RequestError, caller_of
 from .security import CALLER, LOCAL_HOSTS, SecurityMiddleware, Tokens, AllowedHosts
@@ -34,6 +35,7 @@ class OpenDocument(BaseModel):
     document: str = Field(description='its id, which the other tools take')
     name: str
     pages: int
+    left_out: LeftOutFiles
 
 class Line(BaseModel):
     "A printed line."
@@ -59,17 +61,19 @@ class Answer(BaseModel):
     "What the team found."
     episode: str = Field(description='its id, for the tool board and for going on')
     answer: Optional[str] = Field(description='null: the pages do not say, or it was withheld')
-    guess: GuessField
-    reason: ReasonField
-    confidence: ConfidenceField
-    printed: PrintedField
-    files: FilesField
-    unread: UnreadField
-    page: Optional[int] = Field(description='where the answer or the guess stands')
+    guess: GuessedAnswer
+    reason: Reason
+    confidence: Confidence
+    printed: Printed
+    files: NamedFiles
+    unread: UnreadPages
+    left_out: LeftOutFiles
+    page: AnswerPage
     box: Optional[list[float]] = Field(description='on that page, in 0-1')
     evidence: list[dict[str, Any]] = Field(description='pages and boxes on which it rests, best first')
     because: str = Field(description='the evidence as a sentence')
-    stopped: str = Field(description='why the team ended')
+    stopped: Stopped
+    fault: ToldFault
     tokens: int
     reading: Optional[dict[str, Any]] = Field(description='tokens of pages that a model wrote down, each once')
     seconds: float
@@ -128,27 +132,31 @@ def _draw_place(document: Document, page: int, box: Any) -> bytes:
     x, y, w, t = window_around(box, h, (600, 120))
     return document.region(page, (x / 1000, y / h, min(1, (x + w) / 1000), min(1, (y + t) / h)), 'png')
 
-def _make_answer(info: EpisodeInfo) -> Answer:
-    "Make of an episode what is told of it."
+def _make_answer(info: EpisodeInfo, document: Document) -> Answer:
+    "Make of an episode what is told of it, and of its document what is not read."
     told = ('answer', 'guess', 'reason', 'confidence', 'printed', 'files', 'unread', 'page', 'box', 'evidence',
-            'because', 'stopped', 'reading')
+            'because', 'stopped', 'fault', 'reading')
     kept: Any = {k: info[k] for k in told}
-    return Answer(episode=info['id'], **kept, tokens=info['usage'].get('total_tokens', 0), seconds=info['seconds']
-                  or 0)
+    return Answer(episode=info['id'], **kept, left_out=document.info()['left_out'],
+                  tokens=info['usage'].get('total_tokens', 0), seconds=info['seconds'] or 0)
+
+def _write_left_out(left_out: Sequence[Mapping[str, Any]]) -> str:
+    "Write in a line what is not read, the first few by name."
+    more = f'; and {len(left_out) - 6} more' if len(left_out) > 6 else ''
+    return '; '.join(f"{one['file']}: {one['why']}" for one in left_out[:6]) + more
 
 def _write_answer(answer: Answer) -> str:
     "Write an answer in a few lines, for a model."
-    said = answer.answer or (f'Withheld; the guess is: {answer.guess}' if answer.guess else
-                             'Not answerable from these pages.')
     sure = '' if answer.confidence is None else f'{answer.confidence:.0%} sure'
     about = [f'page {answer.page}' * bool(answer.page), sure, 'not found in print' * (answer.printed is False)]
     where = f" ({', '.join(filter(None, about))})" if any(about) else ''
-    unread = '; '.join(f"page {p['page']}: {p['why']}" for p in answer.unread)
+    unread = _write_left_out([*({**p, 'file': f"page {p['page']}"} for p in answer.unread), *answer.left_out])
     reason = '' if answer.answer else answer.reason
     told = {'Because': answer.because, 'Reason': reason, 'Not read': unread}
     lines = [f'{name}: {one_line(text, 600)}' for name, text in told.items() if text]
     board = f'Episode {answer.episode}: the tool board shows its notes.'
-    return '\n'.join([f'{one_line(said, 2000)}{where}', *lines, board])
+    said = one_line(answer_words(vars(answer)), 2000)
+    return '\n'.join([f'{said}{where}', *lines, board])
 
 # %% ../../nbs/server/10_mcp.ipynb #fb529942
 def _describe_place(cell: Cell) -> str: return f'page {page}' if (page := cell_page(cell)) else f'the {WHOLE_DOCUMENT}'
@@ -196,7 +204,10 @@ def _add_opening(server: MCPServer, service: EpisodeService):
         "Open a document (PDF, PNG, JPEG, WebP, TIFF or a folder of pictures) and say how many pages it has."
         found = await asyncio.to_thread(_open_document, service, _get_caller(context), path, password)
         text = f"{found.name} has {counted(found.count, 'page')}; its id is {found.id}"
-        return _make_result(text, OpenDocument(document=found.id, name=found.name, pages=found.count))
+        left_out = found.info()['left_out']
+        if left_out: text += f'\nNot read: {one_line(_write_left_out(left_out), 600)}'
+        return _make_result(text, OpenDocument(document=found.id, name=found.name, pages=found.count,
+                                               left_out=left_out))
 
     @server.tool(title='Find pages', annotations=READS)
     @_tell_errors
@@ -253,7 +264,7 @@ def _add_asking(server: MCPServer, service: EpisodeService):
         job = await service.ask(caller, found.id, question, settings, earlier, notes or ())
         info = await _report_until_over(context, service, caller, job)
         if info['state'] != 'done': raise RequestError(info['error'] or 'the episode ended before its answer')
-        answer = _make_answer(info)
+        answer = _make_answer(info, found)
         shown = []
         if answer.page and answer.box:
             shown.append(_make_image(await asyncio.to_thread(_draw_place, found, answer.page, answer.box)))

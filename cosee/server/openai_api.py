@@ -22,7 +22,8 @@ from .episodes import EpisodeService
 from .documents import Caller, Document, RequestError, Upload
 from .security import error_body
 from .jobs import Job
-from ..utils.text import NOT_ANSWERABLE, one_line
+from ..episode import answer_words
+from ..utils.text import one_line
 
 # %% ../../nbs/server/09_openai_api.ipynb #e176febd
 class ChatOptions(Settings):
@@ -179,10 +180,6 @@ def _count_usage(info: EpisodeInfo) -> dict[str, Any]:
                 total_tokens=spent.get('total_tokens', 0),
                 prompt_tokens_details=dict(cached_tokens=spent.get('cached_tokens', 0)))
 
-def _write_answer(info: EpisodeInfo) -> str:
-    "Write the answer for a reader who sees nothing else."
-    return info['answer'] or NOT_ANSWERABLE + (f" (withheld; the guess is: {info['guess']})" if info['guess'] else '')
-
 def _make_header(asked: ChatRequest, job: Job, kind: str) -> dict[str, Any]:
     "Say what every answer and every chunk says of itself."
     return dict(id=f'chatcmpl-{job.id}', object=kind, created=int(time.time()), model=asked.model)
@@ -193,7 +190,7 @@ def completion(
     info: EpisodeInfo # of the episode, which is over
 ) -> dict[str, Any]:
     "A whole answer."
-    message = dict(role='assistant', content=_write_answer(info), refusal=None)
+    message = dict(role='assistant', content=answer_words(info), refusal=None)
     choice = dict(index=0, message=message, finish_reason='stop', logprobs=None)
     return dict(**_make_header(asked, job, 'chat.completion'), choices=[choice], usage=_count_usage(info), cosee=info)
 
@@ -222,7 +219,7 @@ async def _stream(asked: ChatRequest, service: EpisodeService, caller: Caller,
         info = service.episode(caller, job.id)
         if wrong := _explain_failure(info): yield _make_event(error_body(*wrong))
         else:
-            for word in re.findall(r'\S+\s*|\s+', _write_answer(info)): yield chunk(dict(content=word))
+            for word in re.findall(r'\S+\s*|\s+', answer_words(info)): yield chunk(dict(content=word))
             yield chunk({}, 'stop', cosee=info)
             if asked.stream_options and asked.stream_options.include_usage:
                 yield _make_event({**header, 'choices': [], 'usage': _count_usage(info)})

@@ -11,14 +11,16 @@ from ..utils.lazy_exports import lazy_exports
 
 # %% ../../nbs/tools/06_tools.ipynb #3392fe10
 if TYPE_CHECKING:
-    from cosee.tools.base import (Calculate as Calculate,
-                                  DEFAULT_MAX_TOOL_CALLS_PER_QUESTION as DEFAULT_MAX_TOOL_CALLS_PER_QUESTION,
-                                  DEFAULT_MAX_TOOL_RESULT_LENGTH as DEFAULT_MAX_TOOL_RESULT_LENGTH,
-                                  PolicyAction as PolicyAction, PolicyDecision as PolicyDecision,
-                                  SchemaValidatingPolicy as SchemaValidatingPolicy, Tool as Tool,
-                                  ToolCall as ToolCall, ToolPolicy as ToolPolicy, Toolbox as Toolbox,
-                                  parse_tool_call as parse_tool_call, validate_input_schema as validate_input_schema)
-    from cosee.tools.document import InteractiveDocumentWithTools as InteractiveDocumentWithTools
+    from cosee.document.interactive_document_tools import (
+        InteractiveDocumentWithTools as InteractiveDocumentWithTools)
+    from cosee.document.tool import Tool as Tool, parse_tool_call as parse_tool_call
+    from cosee.document.tool_policy import (
+        DEFAULT_MAX_TOOL_CALLS_PER_QUESTION as DEFAULT_MAX_TOOL_CALLS_PER_QUESTION,
+        DEFAULT_MAX_TOOL_RESULT_LENGTH as DEFAULT_MAX_TOOL_RESULT_LENGTH, EnforcementMode as EnforcementMode,
+        PolicyAction as PolicyAction, PolicyDecision as PolicyDecision,
+        SchemaValidatingPolicy as SchemaValidatingPolicy, ToolCall as ToolCall, ToolPolicy as ToolPolicy,
+        Toolbox as Toolbox, validate_input_schema as validate_input_schema)
+    from cosee.tools.calculator import Calculate as Calculate
     from cosee.tools.sight import (FindPage as FindPage, Ocr as Ocr, ReadBoard as ReadBoard, Sight as Sight,
                                    SightPolicy as SightPolicy, Zoom as Zoom, page_tools as page_tools)
     from cosee.tools.agent import ToolAgent as ToolAgent, with_tools as with_tools

@@ -21,8 +21,8 @@ from ..models.client import PageInput, Reply, Request, Turn, ask, usable
 from ..pages import ShownPages, document_of, same_pages
 from ..policies import Team, Whole
 from ..utils.text import abstains
-from .base import (EnforcementMode, Outcome, Tool, ToolCall, ToolPolicy, Toolbox, parse_tool_call,
-                              tool_schema)
+from ..document.tool import Tool, parse_tool_call, tool_schema
+from ..document.tool_policy import EnforcementMode, Outcome, ToolCall, ToolPolicy, Toolbox
 from .sight import PAGE_TOOL_NAMES, Sight, SightPolicy, Source, ToolResult, page_tools
 
 # %% ../../nbs/tools/05_agent.ipynb #76eec38a

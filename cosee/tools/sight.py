@@ -20,8 +20,10 @@ from ..board import Board, cell_line
 from ..utils.boxes import ASKED_THOUSANDTHS, Box, read_box, thousandths
 from ..text.page_text import line_place
 from ..pages import Page, handle_of, load_pages, open_image
-from .base import (Calculate, PolicyAction, PolicyDecision, Tool, ToolCall, ToolPolicy, object_schema,
-                              validate_input_schema)
+from ..document.tool import Tool, object_schema
+from ..document.tool_policy import (PolicyAction, PolicyDecision, ToolCall, ToolPolicy,
+                                        validate_input_schema)
+from .calculator import Calculate
 
 # %% ../../nbs/tools/04_sight.ipynb #fb884aff
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['VARIABLE', 'HIDDEN', 'MAX_CONFIG', 'MAX_DEPTH', 'MAX_NUMBER', 'EXTRA_OF', 'E', 'ConfigError', 'remember_secret',
-           'without_keys', 'redact', 'holds_secret', 'fill_in', 'fill_all', 'concealed', 'parse_yaml', 'read_yaml',
-           'read_text', 'to_yaml', 'user_config', 'config_path', 'load_object', 'load_plugin', 'extra_of',
-           'install_command', 'MissingExtra', 'installed', 'need', 'missing_extra', 'Entry', 'UnknownName',
-           'did_you_mean', 'no_such', 'Registry']
+           'without_keys', 'redact', 'holds_secret', 'redact_unfinished', 'fill_in', 'fill_all', 'concealed',
+           'parse_yaml', 'read_yaml', 'read_text', 'to_yaml', 'user_config', 'config_path', 'load_object',
+           'load_plugin', 'extra_of', 'install_command', 'MissingExtra', 'installed', 'need', 'missing_extra', 'Entry',
+           'UnknownName', 'did_you_mean', 'no_such', 'Registry']
 
 # %% ../../nbs/utils/04_config.ipynb #5291b4b8
 import base64, difflib, json, os, re, shlex, shutil, stat, sys
@@ -67,6 +67,20 @@ def redact(
 def holds_secret(text: str) -> bool:
     "Does `text` quote a key in use?"
     return any(s in text for s in _secrets)
+
+# %% ../../nbs/utils/04_config.ipynb #ba7ea8c3
+_KEY_BEGUN = re.compile(r'\b(?:(?:sk|pk|rk|xai|nvapi)-|AIza|(?:hf|gsk|ghp)_)[A-Za-z0-9_\-]*\Z'
+                        r'|(?i:\b(?:bearer|basic)\s+)[A-Za-z0-9._\-+/=]*\Z|://[^/\s\'"]*\Z')
+
+_LONGEST_KEY = 1000   # characters
+
+def redact_unfinished(
+    text: str # the beginning of one that is still written
+) -> str:
+    "`text` without keys, and without an end in which one may have begun."
+    begun = max((n for s in _secrets for n in range(4, len(s)) if text.endswith(s[:n])), default=0)
+    found = _KEY_BEGUN.search(text, max(0, len(text) - _LONGEST_KEY))
+    return redact(text[:min(len(text) - begun, found.start() if found else len(text))])
 
 # %% ../../nbs/utils/04_config.ipynb #3b915917
 VARIABLE = re.compile(r'\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}')

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['json_span', 'cut_at', 'scan_json', 'without_marks', 'Said', 'without_reasoning', 'spoken', 'page_number',
-           'read_confidence', 'Reading', 'answer_name', 'value_text', 'find_answer', 'bare_value', 'read_answer']
+           'read_confidence', 'Reading', 'answer_name', 'value_text', 'find_answer', 'bare_value', 'read_answer',
+           'preview_reply']
 
 # %% ../../nbs/utils/03_json_scan.ipynb #5240852c
 import json, math, re
@@ -496,3 +497,13 @@ def read_answer(
                     confidence=_confidence(whole, holder))
     box = _place(text, holder)
     return {**found, 'bbox': box} if box else found
+
+# %% ../../nbs/utils/03_json_scan.ipynb #a320cb79
+def preview_reply(
+    text: str # the beginning of what a model writes
+) -> str:     # '' while there is nothing to show
+    "What a person can read of a reply that is not at its end."
+    text = spoken(text)
+    if not re.match(r'\s*(?:```\w*\s*)?[{`]', text): return text.strip()
+    found = [o for *_, o in scan_json(text)]
+    return value_text((found[-1].get('answer') or found[-1].get('content') or '') if found else '')

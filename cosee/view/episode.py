@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict, Union, cast
 from ..board import WHOLE_DOCUMENT, USER, Board, Cell, cell_page, has_page
-from ..controller import proposals_of
+from ..episode import GUESS_IS, answer_words, proposals_of
 from ..utils.boxes import Box, Size, is_box, placed
 from ..utils.files import write_whole
 from ..focus import listed
@@ -312,9 +312,9 @@ def _write_answer(episode: EpisodeLike) -> object:
     if episode.get('status'): return el('p', episode['status'], cls='text going', role='status', dir='auto')
     guess, sure = episode.get('guess'), episode.get('confidence')
     if abstains(episode.get('answer')) and not guess:
-        return el('p', 'Not answerable from these pages', cls='text', dir='auto')
+        return el('p', answer_words(episode), cls='text', dir='auto')
     ring = None if sure is None else _draw_ring(sure)
-    label = 'Withheld; the guess is' if guess else 'A guess' if sure is not None and sure < .5 else ''
+    label = GUESS_IS if guess else 'A guess' if sure is not None and sure < .5 else ''
     return ring, el('span', label, cls='chip') if label else None, el('p', guess or episode['answer'], cls='text',
                                                                       dir='auto')
 

@@ -11,11 +11,13 @@ from functools import cache, partial
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
 from ..board import Board, Cell, whole_document
-from ..controller import CoSeeController, Hypothesis, is_proposal, rank_hypotheses, told_apart
+from ..controller import CoSeeController, rank_hypotheses
+from ..episode import Hypothesis, answer_words, is_proposal, told_apart
 from ..focus import listed
 from ..models.usage import BudgetExceeded
 from ..text.ocr import reading_told
-from ..utils.text import abstains, clean, counted, left_text, one_line
+from ..utils.json_scan import preview_reply
+from ..utils.text import clean, counted, left_text, one_line
 from .drawing import annotate
 from .episode import EpisodeLike, board_html, board_of, episode_sections, episodes_page, question_of
 from .html import Html, asset, el
@@ -34,6 +36,7 @@ class LiveEpisode:
     ):
         self.question, self.status, self.board = str(question), 'Starting', Board()
         self.reading, self._reading_since = '', 0.
+        self.draft = ''   # what is written of the reply that comes now
         self.proposals: list[Hypothesis] = []
         self.events: list[dict[str, Any]] = []
         self.done: Optional[EpisodeLike] = None   # the episode once it is over
@@ -41,10 +44,12 @@ class LiveEpisode:
     def __repr__(self): return f'LiveEpisode({self.status!r}, {len(self.board)} cells)'
 
     def __call__(self,
-        kind: str,            # 'start', 'turn', 'step' or 'end', or 'reading'
+        kind: str,            # 'start', 'text', 'turn', 'step' or 'end', or 'reading'
         event: dict[str, Any] # what the controller tells; of reading: pages `done`, `of` how many
     ):
         "Take in an event: a `LiveEpisode` is an `on_event` of `CoSeeController.run`."
+        if kind == 'text': self.draft = self.draft + event['text'] if event['text'] else ''
+        elif kind != 'reading': self.draft = ''
         if kind == 'start': self.status = f"{clean(event['agent'], 40)} is looking, step {event['step']}"
         elif kind == 'reading': self.reading = self._describe_pace(event['done'], event['of'])
         elif kind == 'turn': _apply_turn(self, event)
@@ -63,7 +68,9 @@ class LiveEpisode:
         if self.done is not None: return {**self.done, 'question': self.question}
         best = (rank_hypotheses(self.proposals, self.board) or [{}])[0]
         so_far = best.get('answer') or best.get('content')
-        status = ' · '.join(filter(None, (self.status, self.reading, so_far and f'so far: {clean(so_far, 200)}')))
+        words = clean(preview_reply(self.draft)[-200:], 200)
+        told = self.status, self.reading, words and f'writing: {words}', so_far and f'so far: {clean(so_far, 200)}'
+        status = ' · '.join(filter(None, told))
         return dict(question=self.question, status=status, answer=so_far, board=self.board, evidence=[],
                     usage=_sum_costs(self), **told_apart(self.proposals),
                     trace=dict(question=self.question, events=self.events))
@@ -103,9 +110,7 @@ def episode_fallback(
 ) -> str:                                 # HTML without scripts and styles
     "An episode where no script runs."
     board, page = board_of(episode), episode.get('page')
-    guess = f"Withheld; the guess is: {episode['guess']}" if episode.get('guess') else ''
-    none = 'Not answerable from these pages' if abstains(episode.get('answer')) else ''
-    said = clean(episode.get('status') or guess or none or episode['answer'], 400)
+    said = clean(episode.get('status') or answer_words(episode), 400)
     cells = board.get_cells_by_page(page) if page else []
     shown = _draw_evidence(pages, page, cells) if pages and page and 0 < page <= len(pages) else None
     parts = (el('p', clean(question_of(episode), 400)),
@@ -140,7 +145,7 @@ class EpisodeWidget:
         self.live = LiveEpisode(episode if isinstance(episode, str) else question_of(episode))
         if not isinstance(episode, str): self.live('end', dict(episode))
         page = episodes_page([self.episode], self.pages, None, max_bytes, live=True)
-        self.widget = _widget_class()(page=page, section=self._section(), height=int(height))
+        self.widget, self._drawn = _widget_class()(page=page, section=self._section(), height=int(height)), 0.
 
     def __repr__(self): return f'EpisodeWidget({self.live.status!r}, {len(self.live.board)} cells)'
 
@@ -155,9 +160,11 @@ class EpisodeWidget:
         kind: str,            # 'start', 'turn', 'step' or 'end'
         event: dict[str, Any] # what the controller tells
     ):
-        "Take in an event and show what has come."
+        "Take in an event and show what has come, of a text a few times a second."
         self.live(kind, event)
-        if kind != 'step': self.widget.section = self._section()
+        late = time.perf_counter() - self._drawn > .3
+        if kind == 'step' or kind == 'text' and not late: return
+        self.widget.section, self._drawn = self._section(), time.perf_counter()
 
     def _repr_mimebundle_(self, **kwargs):
         shown = self.widget._repr_mimebundle_(**kwargs)

@@ -10,8 +10,7 @@ from cosee.models.client import Reply, VLMClient, content_blocks
 from cosee.models.registry import register_client
 from cosee.text.ocr import TextExtractor
 from cosee.text.values import to_number
-from cosee.tools.agent import with_tools
-from cosee.tools.base import Tool
+from cosee.tools import Tool, with_tools
 
 PROMPT = "Answer with the value alone, as it is printed. Say 'not answerable' where no page answers the question."
 

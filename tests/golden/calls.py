@@ -42,7 +42,7 @@ from cosee.models.reader_client import OcrClient
 from cosee.models.transcriber import Transcriber
 from cosee.pages import load_pages
 from cosee.planner.document_plan import plan_document
-from cosee.planner.planning import plan
+from cosee.planner.nodes.planner import plan
 from cosee.cascade import Cascade
 from cosee.screen.agent import ScreenAgent
 from cosee.tools.agent import with_tools

@@ -27,6 +27,12 @@ test('a wrong answer, or none, leads to what would help', () => {
   assert.equal(logic.helpFor({ ...episode, state: 'running', answer: null }, start), null);
   const { steps } = logic.helpFor({ ...episode, right: false, settings: { client: 'ocr', k: 6 } }, start);
   assert.deepEqual(steps[0].settings, { client: 'qwen', k: 6, method: 'auto' });
+  const voted = {
+    ...episode,
+    right: false,
+    settings: { method: 'self_consistency', set: { num_samples: 5 } },
+  };
+  assert.ok(logic.helpFor(voted, start).steps.every(({ settings }) => !settings.set)); // of one method alone
   const alone = { models: [{ name: 'ocr' }], advice: 'cosee models fetch small' };
   const help = logic.helpFor({ ...episode, answer: null }, alone);
   assert.deepEqual(help.steps, []);
@@ -112,6 +118,25 @@ test('what is known of an episode follows from its events', () => {
   assert.equal(logic.QUIET.doing, ''); // nothing was changed in place
 });
 
+test('what is written is shown until it is a note or an answer', () => {
+  const events = [
+    { kind: 'begun' },
+    { kind: 'start', agent: 'scanner', step: 1 },
+    { kind: 'text', agent: 'scanner', at: 0, text: '{"act', preview: '' },
+    { kind: 'text', agent: 'scanner', at: 5, text: '...', preview: '<b>1,250.00 EUR' },
+    { kind: 'turn', agent: 'scanner', cell: null },
+    { kind: 'text', agent: 'x', at: 0, text: 'It', preview: 'It' },
+    { kind: 'ended', state: 'done' },
+  ];
+  const drafts = [];
+  events.reduce((now, told) => {
+    const next = logic.take(now, told);
+    drafts.push(next.draft);
+    return next;
+  }, logic.QUIET);
+  assert.deepEqual(drafts, ['', '', 'writing ...', '<b>1,250.00 EUR', '', 'It', '']);
+});
+
 test('agents have the colours that they have everywhere', () => {
   const others = [];
   const names = ['detail_reader', 'you', 'scanner', 'planner', 'you'];
@@ -143,13 +168,23 @@ test('only what differs from the usual is said', () => {
     max_tokens: null,
     k: 4,
     tools: false,
+    set: {},
   };
-  const fields = { ...usual, max_steps: '3', max_tokens: '', k: '4' };
+  const fields = { ...usual, set: '', max_steps: '3', max_tokens: '', k: '4' };
   assert.deepEqual(logic.settingsOf(fields, usual), {});
   assert.deepEqual(logic.settingsOf({ ...fields, max_tokens: ' 5000 ', agents: ['scanner'] }, usual), {
     agents: ['scanner'],
     max_tokens: 5000,
   });
+  const own = { num_samples: 5, reasons: false, accept: ['self_check', 'rules_first'], otherwise: 'team' };
+  const typed = 'num_samples=5, reasons=false, accept=self_check+rules_first, otherwise=team';
+  assert.deepEqual(logic.settingsOf({ ...fields, set: ` ${typed}, ` }, usual), { set: own });
+  assert.equal(logic.ownSettingsInWords(own), typed);
+  assert.deepEqual(logic.settingsOf({ ...fields, set: ' ' }, usual), {});
+  assert.deepEqual(logic.ownSettings('num_samples, =3, a=constructor'), {
+    num_samples: '',
+    a: 'constructor',
+  }); // the server says what it lacks
   assert.equal(logic.settingsInWords({}, usual), 'ocr');
   assert.equal(logic.settingsInWords({ method: 'team' }, usual), 'ocr, team of 2');
   assert.equal(logic.settingsInWords({ method: 'rules_first' }, usual), 'ocr, rules first');
@@ -191,7 +226,10 @@ test('two episodes about one document may be compared', () => {
 });
 
 test('the history in words', () => {
-  assert.equal(logic.answerInWords({ state: 'done', answer: null }), 'not answerable from these pages');
+  assert.equal(logic.answerInWords({ state: 'done', answer: null }), 'Not answerable from these pages');
+  assert.equal(logic.answerInWords({ state: 'done', answer: null, fault: 'budget' }), 'No answer');
+  const guess = { state: 'done', answer: null, guess: '42 EUR' };
+  assert.equal(logic.answerInWords(guess), 'Withheld; the guess is: 42 EUR');
   assert.equal(logic.answerInWords({ state: 'failed', error: 'ValueError: no' }), 'failed: no');
   assert.equal(logic.answerInWords({ state: 'stopped', error: 'stopped: by hand' }), 'stopped');
   assert.equal(logic.costInWords({ usage: { total_tokens: 1234 }, seconds: 2.25 }), '1,234 tokens, 2.3 s');

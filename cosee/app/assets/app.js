@@ -211,7 +211,7 @@ function follow(id, refresh) {
     if (!isShown(id)) return;
     now = take(now, told);
     drawRunning();
-    if (told.kind !== 'waiting') await refresh();
+    if (!['waiting', 'text'].includes(told.kind)) await refresh();
     if (!isShown(id)) return;
     const goal = $('follow').checked && ['turn', 'answer', 'ended'].includes(told.kind) ? now.goto : null;
     if (goal && goal !== page) look(goal);
@@ -246,6 +246,8 @@ function tell() {
 function drawRunning() {
   $('running').hidden = isOver(now.state);
   $('doing').textContent = now.doing;
+  $('draft').textContent = now.draft;
+  $('draft').hidden = !now.draft;
   $('read').hidden = now.read === null;
   $('read').value = now.read ?? 0;
   const { looking } = now;
@@ -300,11 +302,7 @@ function drawAsked() {
       withErrorMessage(show)(e.id);
     };
     const href = addressOf({ document: doc.id, episode: e.id, page: 1 });
-    const said = h(
-      'b',
-      {},
-      `${mark}${e.state === 'done' ? (e.answer ?? e.guess ?? '–').slice(0, 40) : e.state}`,
-    );
+    const said = h('b', {}, `${mark}${e.state === 'done' ? answerInWords(e).slice(0, 60) : e.state}`);
     return h(
       'a',
       { href, title, click, dir: 'auto', 'aria-current': isHere ? 'page' : null },

@@ -1,6 +1,6 @@
 // The fields in which one chooses how a question is answered.
 import { all, first, h } from '../../view/assets/elements.mjs';
-import { asksTeam, settingsInWords, settingsOf } from './logic.mjs';
+import { asksTeam, ownSettingsInWords, settingsInWords, settingsOf } from './logic.mjs';
 
 // -- Fields
 const field = (label, control, more = '') =>
@@ -44,17 +44,19 @@ export function settingsForm(element, start, said) {
     field('Pages they see', choice('focus', ['auto', 'all', 'top', 'overview'], usual.focus, words.focus)),
     field('Pages searched for', number('k', usual.k, 1, 50)),
   ];
+  const own = h('input', { name: 'set', placeholder: 'such as num_samples=5', autocomplete: 'off' });
   element.replaceChildren(
     field('Model', choice('client', Object.keys(models), usual.client, models), 'whole-row'),
     field('Method', choice('method', Object.keys(methods), usual.method, methods), 'whole-row'),
     ...ofTeam,
     field('Tokens at most', number('max_tokens', '', 1, 1e8, 'no limit')),
+    field('Settings of the method', own, 'whole-row'),
   );
 
   const valueIn = name => first(`[name="${name}"]`, element).value;
   const read = () => {
     const checked = name => all(`[name="${name}"]:checked`, element).map(box => box.value);
-    const names = ['client', 'method', 'order', 'focus', 'k', 'max_steps', 'max_tokens'];
+    const names = ['client', 'method', 'order', 'focus', 'k', 'max_steps', 'max_tokens', 'set'];
     const fields = Object.fromEntries(names.map(name => [name, valueIn(name)]));
     fields.agents = checked('agents');
     fields.tools = checked('tools').length > 0;
@@ -74,6 +76,7 @@ export function settingsForm(element, start, said) {
       first(`[name="${name}"]`, element).value = chosen[name] || usual[name];
     }
     first('[name="max_tokens"]', element).value = chosen.max_tokens ?? '';
+    own.value = ownSettingsInWords(chosen.set);
     for (const box of all('[name="agents"]', element)) box.checked = chosen.agents.includes(box.value);
     first('[name="tools"]', element).checked = chosen.tools;
     show();

@@ -41,10 +41,11 @@ export function sideFor([width, height], shown, density = 1) {
 }
 
 // -- Events
-// What is known of a running episode. `looking` is who looks at which pages now.
+// What is known of a running episode. `looking` is who looks at which pages now, `draft` what is written meanwhile.
 export const QUIET = {
   state: 'waiting',
   doing: '',
+  draft: '',
   looking: null,
   goto: null,
   read: null,
@@ -66,13 +67,14 @@ const TAKEN = {
   start: (now, told) => {
     const pages = told.shown ?? [];
     const doing = `${told.agent} is looking${pages.length && pages.length < 5 ? ` at ${pagesInWords(pages)}` : ''}`;
-    return { ...now, doing, read: null, looking: { agent: told.agent, pages } };
+    return { ...now, doing, draft: '', read: null, looking: { agent: told.agent, pages } };
   },
+  text: (now, told) => ({ ...now, draft: told.preview || 'writing ...' }),
   turn: (now, told) => {
     const cell = cellOf(told);
     const notes = now.notes + (cell ? 1 : 0);
     const tokens = now.tokens + (told.usage?.total_tokens ?? 0);
-    return { ...now, looking: null, notes, tokens, goto: cell ? cell.view.page : now.goto };
+    return { ...now, draft: '', looking: null, notes, tokens, goto: cell ? cell.view.page : now.goto };
   },
   step: now => now,
   answer: (now, told) => ({ ...now, goto: told.episode?.page ?? now.goto }),
@@ -80,6 +82,7 @@ const TAKEN = {
     ...now,
     state: told.state,
     doing: '',
+    draft: '',
     looking: null,
     read: null,
     error: told.error ?? '',
@@ -138,11 +141,29 @@ export function settingsOf(fields, usual) {
     max_tokens: number(fields.max_tokens),
     k: number(fields.k),
     tools: fields.tools,
+    set: ownSettings(fields.set),
   };
   const isSaid = ([name, value]) =>
     value !== null && value !== undefined && JSON.stringify(value) !== JSON.stringify(usual[name]);
   return Object.fromEntries(Object.entries(said).filter(isSaid));
 }
+
+// Settings of the method as one types them: num_samples=5, accept=require_evidence+self_check.
+export function ownSettings(text) {
+  const read = word => {
+    if (word.includes('+')) return word.split('+');
+    if (word === 'true' || word === 'false') return word === 'true';
+    return word !== '' && Number.isFinite(Number(word)) ? Number(word) : word;
+  };
+  const parts = String(text ?? '').split(',');
+  const pairs = parts.map(part => part.split('=').map(word => word.trim()));
+  return Object.fromEntries(pairs.filter(([name]) => name).map(([name, value = '']) => [name, read(value)]));
+}
+
+export const ownSettingsInWords = set =>
+  Object.entries(set ?? {})
+    .map(([name, value]) => `${name}=${Array.isArray(value) ? value.join('+') : value}`)
+    .join(', ');
 
 // May a team be asked? Then its shape matters.
 export const asksTeam = method => ['auto', 'team', 'escalate', 'blind'].includes(method);
@@ -171,6 +192,7 @@ export function settingsInWords(settings, usual) {
     focus !== usual.focus ? `focus ${focus}` : '',
     tokens ? `${tokens.toLocaleString('en')} tokens at most` : '',
     isTeam && tools ? 'with tools' : '',
+    ownSettingsInWords(settings.set),
   ];
   return words.filter(Boolean).join(', ');
 }
@@ -184,7 +206,8 @@ export function helpFor(episode, { models, advice }) {
   if (episode.right !== false && !isNone && episode.state !== 'failed') return null;
   const asked = episode.settings.client || models[0].name;
   const method = episode.settings.method ?? 'auto';
-  const step = (words, change) => ({ words, settings: { ...episode.settings, ...change } });
+  const { set: _, ...kept } = episode.settings; // settings of its method are those of no other
+  const step = (words, change) => ({ words, settings: { ...kept, ...change } });
   const others = models.filter(({ name }) => name !== asked && name !== READER).slice(0, 3);
   const steps = others.map(({ name }) => step(`Ask ${name}`, { client: name, method: 'auto' }));
   const isTeam = asked === READER || ['team', 'blind'].includes(method);
@@ -242,9 +265,10 @@ export const MARKS = [
   ['open', 'Not marked', e => e.right === null || e.right === undefined],
 ];
 
+// The same words as everywhere, see `answer_words` of cosee.controller.
 export function answerInWords(e) {
-  const none = e.guess ? `withheld; the guess is ${e.guess}` : 'not answerable from these pages';
-  if (e.state === 'done') return e.answer ?? none;
+  const none = e.fault ? 'No answer' : 'Not answerable from these pages';
+  if (e.state === 'done') return e.answer ?? (e.guess ? `Withheld; the guess is: ${e.guess}` : none);
   const why = String(e.error ?? '').replace(/^\w+: /, '');
   return (
     { waiting: 'waiting', running: 'running' }[e.state] ??

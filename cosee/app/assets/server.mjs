@@ -56,7 +56,7 @@ export const pictureOf = (document, page, side) => `${of(document)}/pages/${page
 export const fileOf = (id, form) => `${one(id)}/export.${form}`;
 
 // -- Events
-const KINDS = ['waiting', 'begun', 'reading', 'start', 'turn', 'step', 'answer', 'ended'];
+const KINDS = ['waiting', 'begun', 'reading', 'start', 'text', 'turn', 'step', 'answer', 'ended'];
 
 // Follow an episode; `hear` gets every event, from the first. Gives what ends the following.
 export function followed(id, hear) {
