@@ -975,6 +975,14 @@ class Pages(Sequence['Image']):
         if isinstance(i, slice): return Pages(self.document, self.numbers[i])
         return self.page(self.numbers[operator.index(i)])
 
+    def __add__(self, other: Sequence[Any]) -> Pages: return self._join([self, other])
+    def __radd__(self, other: Sequence[Any]) -> Pages: return self._join([other, self])
+
+    def _join(self, parts: list[Sequence[Any]]) -> Pages:
+        "Put pages behind each other, drawn as these are"
+        as_here = self.document
+        return load_pages(parts, as_here.dpi, as_here.max_side, max_pixels=as_here.max_pixels)
+
     def __repr__(self) -> str:
         names = list(dict.fromkeys(_clean_name(self.document.origin(n)['source']) for n in self.numbers))
         more = f' and {len(names) - 1} more' if len(names) > 1 else ''

@@ -6,6 +6,7 @@ of a team. What the run must come to is the official rule's figure, whose source
 import io
 import json
 import lzma
+import pickle
 
 import pytest
 from PIL import Image
@@ -13,14 +14,17 @@ from PIL import Image
 from cosee.cli.entry import main
 from cosee.datasets.records import DataError
 from cosee.datasets.registry import LOADERS, load
+from cosee.datasets.sample import as_torch, collate, describe_pages
 from cosee.datasets.synthetic.document import make_samples
 from cosee.datasets.folder import to_jsonl
 from cosee.datasets.submissions import FORMS, read_submission, write_submission
 from benchmark_files import write_layout
 from cosee.eval.answer_types import mmlongbench_f1
+from cosee.eval.metrics import score
 from cosee.experiments import run_experiment
 from cosee.models.client import prompt_text
 from cosee.models.testing import ScriptedClient
+from cosee.pages import load_pages, page_sizes
 from cosee.runs.table import Run, score_records
 from cosee.screen.check import make_screens
 from cosee.utils.text import abstains
@@ -224,6 +228,33 @@ def test_every_data_set_of_the_registry_is_here():
     assert set(FILES) == set(OFFICIAL) == set(LOADERS)
 
 
+# --- what a sample is ---
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_sample_is_json_and_its_pages_are_a_list(name, tmp_path):
+    samples = loaded(dict(name=name, **FILES[name](tmp_path)))
+    for sample in samples:
+        said, images = json.loads(json.dumps(sample, default=describe_pages)), sample["images"]
+        assert {k: v for k, v in said.items() if k != "images"} == json.loads(json.dumps(
+            {k: v for k, v in sample.items() if k != "images"})) and len(said["images"]) == len(images)
+        assert all(page["page"] >= 1 for page in said["images"])
+        n, sizes = len(images), page_sizes(images)
+        assert page_sizes(images + images) == page_sizes(list(images) + images) == sizes * 2 and len(images) == n
+        assert page_sizes(load_pages(list(images), max_side=None)) == sizes
+        assert page_sizes(pickle.loads(pickle.dumps(sample))["images"]) == sizes   # for a loader's workers
+    batch = collate(samples)
+    assert batch["question"] == [s["question"] for s in samples] and set(batch) == set(samples[0])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_of_pytorch_takes_samples_in_batches(tmp_path, workers):
+    from torch.utils.data import DataLoader
+    samples = loaded(dict(name="folder", **folder(tmp_path))) + loaded(dict(name="small"))
+    batches = list(DataLoader(as_torch(samples), batch_size=2, collate_fn=collate, num_workers=workers))
+    assert [q for batch in batches for q in batch["question"]] == [s["question"] for s in samples]
+    assert [im[0].size for batch in batches for im in batch["images"]] == [s["images"][0].size for s in samples]
+
+
 # --- what is said ---
 
 def said_for(sample, kind):
@@ -246,14 +277,18 @@ def reader(samples, kind):
     return ScriptedClient([reply], cycle=True)
 
 
+def loaded(data):
+    "The samples of a data set that a configuration describes"
+    options = dict(data.get("options", {}), **({"n": 3} if LOADERS[data["name"]].kind == "synthetic" else {}))
+    return list(load(data["name"], data.get("split"), data.get("root"), **options))
+
+
 @pytest.fixture(scope="module", params=FILES)
 def runs(request, tmp_path_factory):
     "The data set's name, its samples, and a run for each kind of answer"
     name, root = request.param, tmp_path_factory.mktemp(request.param)
     data = dict(name=name, **FILES[name](root))
-    options = dict(data.get("options", {}), **({"n": 3} if LOADERS[name].kind == "synthetic" else {}))
-    samples = list(load(name, data.get("split"), data.get("root"), **options))
-    out = {}
+    samples, out = loaded(data), {}
     for kind in ("gold", "none", "nonsense"):
         methods = [dict(type="direct", name=f"one_{kind}"),
                    dict(type="single_board", name=f"team_{kind}", max_steps=1)]
@@ -323,6 +358,11 @@ def scored(flavour, answer, gold, metric, **meta):
     ("dude", "anls", "The question cannot be answered.", ["not answerable"], dict(answer_type="not-answerable"), 1),
     ("dude", "anls", '["AF1044", "AF0055"]', ["AF0055", "AF1044"], dict(answer_type="list/extractive"), 1),
     ("dude", "anls", "['AF0055']", ["AF0055", "AF1044"], dict(answer_type="list/extractive"), .5),
+    ("dude", "anls", "AF1044, AF0055", ["AF0055", "AF1044"], dict(answer_type="list/extractive"), 1),
+    ("dude", "anls", "AF1044, AF0056", ["AF0055", "AF1044"], dict(answer_type="list/abstractive"), (1 + 5 / 6) / 2),
+    ("dude", "anls", "Paris, Texas; Rome", ["Rome", "Paris, Texas"], dict(answer_type="list/extractive"), 1),
+    ("dude", "anls", "Paris, Texas", ["Paris, Texas"], dict(answer_type="extractive"), 1),
+    ("own", "anls", "AF1044, AF0055", ["AF0055", "AF1044"], dict(answer_type="list/extractive"), 1),
     ("dude", "anls", "1,894", ["1894"], dict(answer_type="extractive"), .8),
     # DocVQA-2026: the marker is the border's business; number and unit strictly
     ("docvqa2026", "accuracy", "12 kg", ["12 kg"], {}, 1),
@@ -381,6 +421,20 @@ def test_a_submission_without_a_page_is_read(tmp_path):
 def test_what_is_no_answer_is_refused(answer, tmp_path):
     with pytest.raises(DataError, match="needs id and answer"):
         write_submission("dude", [dict(id=1, answer=answer)], [1], tmp_path / "s.json")
+
+
+def test_a_list_with_commas_is_scored_as_it_is_handed_in(tmp_path):
+    data, said = dict(name="dude", **dude(tmp_path)), "AF1044, AF0055"
+    run = run_experiment(dict(dataset=data, methods=["direct"]), tmp_path / "run",
+                         client=ScriptedClient([f"Answer: {said}"], cycle=True))
+    path = tmp_path / "s.json"
+    assert main(["report", str(run.folder), "--format", "submission", "--method", "direct", "-o", str(path)]) == 0
+    handed_in = {r["questionId"]: r["answers"] for r in json.loads(path.read_text())}
+    assert handed_in.pop("list") == ["AF1044", "AF0055"] and set(map(tuple, handed_in.values())) == {(said,)}
+    kind, gold = dict(answer_type="list/x"), ["AF0055", "AF1044"]
+    by_hand = [score(answer, gold, "anls", "dude", **kind) for answer in (said, said.split(", "))]
+    assert [run.scores("anls")["direct"]["list"], *by_hand] == [1, 1, 1]
+    assert score([said], gold, "anls", "dude", **kind) == 0   # a list of one is what it is
 
 
 def test_variants_of_dude_are_no_gold(tmp_path):

@@ -23,8 +23,6 @@ from cosee.planner.nodes.planner import plan, planner_node
 from cosee.planner.state import PlannerOutput
 from cosee.agents import team
 
-pytestmark = pytest.mark.slow
-
 OFF = dict.fromkeys(["distortion_detection", "distortion_analysis", "tool_selection", "tool_execution"], False)
 PLAN = {"query_type": "Other", "query_scope": "Global", "distortion_source": "Inferred", "distortions": None,
         "reference_mode": "No-Reference", "required_tool": None, "plan": OFF}
@@ -56,6 +54,7 @@ def shell(monkeypatch, capsys):
     return go
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question, pages, quality", [
     ("What is the headcount on page 3?", [3], []), ("Is page 2 too blurred to be read?", [2], [2]),
     ("Who approved the report?", [], [])])
@@ -93,6 +92,7 @@ def test_a_model_that_cannot_plan_keeps_nobody_from_answering(shell):
     assert "no plan by the model" in out.err
 
 
+@pytest.mark.slow
 def test_the_tiny_model_answers_with_a_plan_of_the_question(shell):
     out = shell(samples_dir() / "small.pdf", "-q", "What is the total on page 1?", "--client", "tiny", "--agents",
                 "detail_reader", "--max-steps", "1")

@@ -11,16 +11,18 @@ from cosee.models.providers import OpenAIVLMClient
 from cosee.models.remote import AuthenticationError, ResponseParseError, ServerError
 from cosee.models.registry import create_vlm_client
 from cosee.models.wrappers import AllFailed
+from cosee.planner.graph import planner_graph
 from cosee.planner.nodes.planner import JsonLog, PlanCache, plan, planner_node, planner_prompt
 from cosee.planner.state import (AgenticIQAState, PlanControlFlags, PlannerOutput, parse_plan, planner_schema,
                                  settle_plan)
 from cosee.planner.vlm_client import check_image_path, load_image
+from cosee.utils.config import ConfigError
 from conftest import ROOT
 from fake_servers import FakeServer
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFilter
 from pydantic import ValidationError
 
 KEY = "planted-0123456789-key"
@@ -218,6 +220,17 @@ def test_paths_that_lead_elsewhere_are_refused(folder, path):
     assert "\n" not in str(e.value) and len(str(e.value)) < 300
 
 
+def test_plan_keeps_paths_in_the_current_folder_unless_told_otherwise(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    def ask(*paths, **kwargs): return plan("Sharp?", *paths, client=ScriptedClient([json.dumps(PLAN)]), cache=None,
+                                           **kwargs)
+    assert ask("ok.png") == ask(folder / "ok.png") == ask("inner.png")
+    for paths in (["../secret.png"], [folder.parent / "secret.png"], ["link.png"], ["ok.png", "../secret.png"]):
+        with pytest.raises(ValueError, match="leads out"):
+            ask(*paths)
+    assert ask("ok.png", root=folder) == ask("../secret.png", root=None) == ask("secret.png", root=folder.parent)
+
+
 def test_an_absolute_path_outside_is_refused_and_inside_is_not(folder):
     with pytest.raises(ValueError, match="leads out"):
         check_image_path(folder.parent / "secret.png", folder)
@@ -268,3 +281,60 @@ def test_lines_of_several_threads_stay_whole(tmp_path):
     for t in threads:
         t.join()
     assert len([json.loads(line) for line in log.path.read_text().splitlines()]) == 200
+
+
+# --- what a plan costs ---
+
+DEAR, FREE = dict(prompt=2, completion=10), dict(prompt=0, completion=0)
+
+
+@pytest.mark.parametrize("prices, script, known", [
+    ([DEAR], [], DEAR), ([DEAR], ["empty"], DEAR), ([FREE], [], FREE), ([None], [], None), ([DEAR, None], [], DEAR),
+    ([DEAR, None], ["empty"] * 3, None), ([DEAR, FREE], ["empty"] * 3, None), ([DEAR, DEAR], ["empty"] * 3, DEAR)])
+def test_a_plan_tells_what_it_cost_where_a_price_is_known(tmp_path, prices, script, known):
+    log = JsonLog(tmp_path / "log.jsonl")
+    with FakeServer("openai", script, lambda body: json.dumps(PLAN)) as server:
+        models = {f"m{i}": {"model": f"m{i}", **({"price": p} if p else {})} for i, p in enumerate(prices)}
+        config = {"backends": {"house": {"kind": "openai", "base_url": server.base_url, "models": models}}}
+        first, *others = [create_vlm_client(f"house.{m}", config) for m in models]
+        plan("Sharp?", PAGE, client=first, fallback=others[0] if others else None, cache=None, log=log)
+        (record,) = map(json.loads, log.path.read_text().splitlines())
+    usage = record["usage"]
+    assert usage["calls"] == len(script) + 1 == len(server.requests)
+    tokens = usage["prompt_tokens"], usage["completion_tokens"]
+    cost = known and (tokens[0] * known["prompt"] + tokens[1] * known["completion"]) / 1e6
+    assert record["cost"] == (None if known is None else pytest.approx(cost)) and all(tokens)
+
+
+@pytest.mark.parametrize("price", [{"prompt": 2}, {"prompt": -1, "completion": 1}, {**DEAR, "prompt": "cheap"},
+                                   {**DEAR, "prompt": float("inf")}, {**DEAR, "x": 1}])
+def test_half_a_price_is_none(price):
+    with pytest.raises(ConfigError, match="price"):
+        create_vlm_client("h.m", {"backends": {"h": {"kind": "openai", "price": price, "models": {"m": "m"}}}})
+
+
+# --- a real provider, where its key is in the environment ---
+
+KEYS = {"openai.gpt-4o": "OPENAI_API_KEY", "anthropic.claude-3.5-sonnet": "ANTHROPIC_API_KEY",
+        "google.gemini-2.5-flash": "GOOGLE_API_KEY"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", KEYS)
+def test_a_provider_plans(backend, tmp_path, capfd, caplog):
+    "Costs a few cents; it asks once or twice, by the configuration that is published."
+    if not os.environ.get(KEYS[backend]): pytest.skip(f"{KEYS[backend]} is not set")
+    stamp = Image.new("RGB", (400, 160), "white")
+    ImageDraw.Draw(stamp).text((40, 50), "PAID 12 MAY", fill="black", font_size=48)
+    stamp.filter(ImageFilter.GaussianBlur(5)).save(tmp_path / "stamp.png")
+    log = JsonLog(tmp_path / "log.jsonl")
+    config = str(ROOT / "configs/model_backends.yaml")
+    graph = planner_graph(backend, config=config, root=tmp_path, log=log, cache=None)
+    out = graph.invoke({"query": "Is the stamp too blurred to be read?", "image_path": "stamp.png"})
+    said = "".join([repr(out), log.path.read_text(), *capfd.readouterr(), caplog.text])
+    leaked = os.environ[KEYS[backend]] in said   # a failure must not show it either
+    assert not leaked
+    assert not out["error"] and out["plan"].query_type == "IQA" and out["plan"].reference_mode == "No-Reference"
+    Draft202012Validator(planner_schema()).validate(json.loads(out["plan"].model_dump_json()))
+    (record,) = map(json.loads, log.path.read_text().splitlines())
+    assert record["usage"]["completion_tokens"] > 0 and not record["cached"]

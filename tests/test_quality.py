@@ -16,12 +16,12 @@ from cosee.planner.graph import cosee_graph, memory, planner_graph, serializer
 from cosee.models.testing import ScriptedClient
 from cosee.models.remote import ServerError
 from cosee.planner.quality import (ImageQuality, MEASURES, image_quality, quality_findings, quality_text)
-from cosee.planner.document_plan import follow_plan, quality_plan
+from cosee.models.backends import Backend
+from cosee.planner.document_plan import DocumentPlan, follow_plan, quality_plan
+from cosee.planner.state import PlannerOutput
 from cosee.pages import PageError
 from conftest import ROOT
 from PIL import Image
-
-pytestmark = pytest.mark.slow
 
 FLAGS = {"distortion_detection": True, "distortion_analysis": True, "tool_selection": False, "tool_execution": True}
 PLAN = {"query_type": "Other", "query_scope": "Global", "distortion_source": "Inferred", "distortions": None,
@@ -41,6 +41,7 @@ def blurred(clean):
 
 # --- measures ---
 
+@pytest.mark.slow
 def test_the_benchmark_on_three_pages():
     "benchmarks/image_quality.py runs the same on 25 pages, 500 cases."
     result = runpy.run_path(str(ROOT / "benchmarks/image_quality.py"))["run"](3, seed=1)
@@ -197,6 +198,28 @@ def test_a_checkpoint_is_small_and_holds_no_pixels(folder):
     assert len(data) < 4000 and serializer().loads_typed((kind, data))["plan"] == out["plan"]
     assert (len(serializer().dumps_typed({k: out[k] for k in ("query", "image_path", "plan", "error", "attempts")})[1])
             < 1024)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_checkpointer_of_langgraph_reads_our_types_and_no_others(folder, request, strict):
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+    events = []   # what LangGraph warns of, each time
+    request.addfinalizer(register_serde_event_listener(events.append))
+    saver = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=None)) if strict else InMemorySaver()
+    before = saver.serde
+    for n, (kind, pages) in enumerate([(PlannerOutput, {}), (DocumentPlan, {"pages": [1]})]):
+        made, thread = kind.model_validate({**PLAN, **pages}), {"configurable": {"thread_id": str(n)}}
+        kept = planner_graph(ScriptedClient([json.dumps(PLAN)]), saver, root=folder, cache=None)
+        kept.invoke({"query": "Who?", "image_path": "page.png"}, thread)
+        kept.update_state(thread, {"plan": made})
+        again = planner_graph(ScriptedClient([]), saver, root=folder).get_state(thread).values["plan"]
+        assert type(again) is kind and again == made
+    assert not events and saver.serde is before   # nobody is warned, and other graphs keep their way
+    kept.update_state(thread, {"quality": {"owner": Backend(kind="openai", model="m")}})
+    assert not isinstance(kept.get_state(thread).values["quality"]["owner"], Backend)
+    assert {(event["kind"], event["name"]) for event in events} == {("msgpack_blocked", "Backend")}
 
 
 def test_without_langgraph_the_error_says_which_extra(monkeypatch):

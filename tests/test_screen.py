@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cosee.screen.call import (TOOL_ACTIONS, ToolCall, format_tool_call, parse_tool_call, read_tool_call,
+from cosee.screen.call import (TOOL_ACTIONS, ToolCall, format_tool_call, key_events, parse_tool_call, read_tool_call,
                                read_tool_calls, to_pixels, to_units, tolerance_pair, tool_call_schema, unit_distance,
                                validate_tool_call, within_tolerance)
 
@@ -85,6 +85,29 @@ def test_c10_c11_negative_scrolls_up_and_left():
 def test_c12_keys_keep_their_order():
     assert ToolCall.key_press(("ctrl", "shift", "t")).to_dict()["arguments"]["keys"] == ["ctrl", "shift", "t"]
     assert ToolCall.key_press("enter").keys == ["enter"]
+
+
+@pytest.mark.parametrize("keys, pressed", [
+    (["ctrl", "shift", "t"], ["ctrl", "shift", "t"]), ("ctrl+c", ["ctrl", "c"]), ("ctrl++", ["ctrl", "+"]),
+    ("+", ["+"]), (" ", [" "]), (["Alt + F4"], ["Alt", "F4"]), ("enter", ["enter"]), (["b", "a"], ["b", "a"]),
+    (["tab", "tab"], ["tab", "tab"])])
+def test_c12_keys_go_down_in_order_and_come_up_in_reverse(keys, pressed):
+    call = ToolCall.key_press(keys)
+    events = key_events(call)
+    assert events == [("down", k) for k in pressed] + [("up", k) for k in reversed(pressed)]
+    assert key_events(call.to_dict()) == events == key_events(read_tool_call(format_tool_call(call)))
+    held = []   # what was pressed last is released first, and nothing stays down
+    for kind, key in events:
+        if kind == "down": held.append(key)
+        else: assert held.pop() == key
+    assert not held
+
+
+@pytest.mark.parametrize("call, said", [(ToolCall.wait(2), "not by 'wait'"), (ToolCall("key"), "requires 'keys'"),
+                                        (ToolCall("key", keys=[""]), "Invalid keys value"), ({}, "Not a tool call")])
+def test_c12_other_calls_press_no_keys(call, said):
+    with pytest.raises(ValueError, match=said):
+        key_events(call)
 
 
 def test_c21_fields_and_unknown_arguments():

@@ -308,7 +308,7 @@ def _make_plan(args: PlanOptions, question: str, image: str) -> PlannerOutput:
     try:
         client, fallback = _open_planner_client(args, args.client), _open_planner_client(args, args.fallback)
         return make_plan(question, image, args.reference, client, backends_config(args.config), fallback, cache=None,
-                         log=JsonLog(args.log) if args.log else None, prompt=args.prompt)
+                         log=JsonLog(args.log) if args.log else None, root=None, prompt=args.prompt)
     except (ValueError, ImportError, AuthenticationError, OSError) as e: raise Stop(str(e), BAD_INPUT) from e
     except VLMClientError as e: raise Stop(f'{type(e).__name__}: {e}', FAILED) from e
 

@@ -58,12 +58,18 @@ class Images(Sequence['Image']):
     def __getitem__(self, i: Union[int, slice]) -> Union['Image', 'Images']:
         if isinstance(i, slice): return self._slice(i)
         return self._open_page(self.sources[i], i)
+    def __add__(self, other: Iterable[Source]) -> 'Images': return self._join(self, other)
+    def __radd__(self, other: Iterable[Source]) -> 'Images': return self._join(other, self)
     def __repr__(self) -> str: return f'Images({len(self)} pages)'
 
     @property
     def sizes(self) -> list[Size]:
         "Width and height of each page in pixels; what its header tells is not decoded."
         return [size or self[i].size for i, size in enumerate(page_sizes(self.sources))]
+
+    def _join(self, *parts: Iterable[Source]) -> 'Images':
+        sources = (part.sources if isinstance(part, Images) else part for part in parts)
+        return Images([source for several in sources for source in several], self.where)
 
     def _slice(self, i: slice) -> 'Images':
         part = Images(self.sources[i], self.where)

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Meta', 'OnError', 'Records', 'ToSample', 'Layout', 'FromFolder', 'PageBox', 'Sample', 'Split', 'set_root',
-           'check_split', 'open_split', 'subset', 'as_torch']
+__all__ = ['Meta', 'OnError', 'Records', 'ToSample', 'Layout', 'FromFolder', 'PageBox', 'Sample', 'describe_pages', 'Split',
+           'set_root', 'check_split', 'open_split', 'subset', 'collate', 'as_torch']
 
 # %% ../../nbs/04_datasets.ipynb #f1031c1d
 import math, os, random
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Literal, Optional, TYPE_CHECKING, TypedDict, Union, cast
 from ..utils.boxes import Box
 from ..utils.config import need
-from .records import DataError, Located, Record
+from ..pages import Pages, page_of
+from .records import DataError, Images, Located, Record
 if TYPE_CHECKING:
     from PIL.Image import Image
     from torch.utils.data import Dataset
@@ -36,6 +37,21 @@ class Sample(TypedDict):
     question: str
     answer: Union[str, list[str]] # one answer, or all that are accepted; [] where the split has none
     meta: Meta                    # where it comes from, and its evidence
+
+# %% ../../nbs/04_datasets.ipynb #04da0107
+def _describe_source(source: Any) -> dict[str, Any]:
+    page, file = page_of(source), str(source) if isinstance(source, (str, Path)) else ''
+    return dict(file=page.file, page=page.file_page) if page else dict(file=file, page=1)
+
+def describe_pages(
+    images: Any # pages of a sample, or one of them
+) -> Any:       # file of each, '' where it has none, and its page there
+    "Say where pages lie, in `json.dumps(sample, default=describe_pages)`; raises TypeError for what is none."
+    from PIL.Image import Image
+    if isinstance(images, Pages): return [dict(file=page.file, page=page.file_page) for page in images.infos]
+    if isinstance(images, Images): return [_describe_source(source) for source in images.sources]
+    if isinstance(images, (Image, Path)): return _describe_source(images)
+    raise TypeError(f'{type(images).__name__} is no page, and nothing that JSON has')
 
 # %% ../../nbs/04_datasets.ipynb #9d5cfced
 OnError = Literal['raise', 'skip']        # what is done about a sample that cannot be read
@@ -179,6 +195,12 @@ def subset(
     return [s for _, s in kept]
 
 # %% ../../nbs/04_datasets.ipynb #da23c459
+def collate(
+    samples: Sequence[Sample] # of one batch
+) -> dict[str, list[Any]]:    # field -> its values, one a sample
+    "Put samples into a batch, as the `collate_fn` of a PyTorch `DataLoader`."
+    return {field: [sample[field] for sample in samples] for field in ('images', 'question', 'answer', 'meta')}
+
 def as_torch(
     samples: Iterable[Sample] # a `Split`, or a list of samples
 ) -> Dataset[Sample]:       # indexed for a list, iterable for a split

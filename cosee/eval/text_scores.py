@@ -165,7 +165,9 @@ def _anls_mpdocvqa(pred, gold, threshold=0.5, answer_type='', **context):
 # %% ../../nbs/eval/01_text_scores.ipynb #66518103
 @scorer('anls_list', 'dude', 'rrc', official='DUDE (list answers)')
 def _nlsl_dude(pred, gold, threshold=0.5, **context):
-    pred, gold = _list_answers(pred), gold_texts(gold) if gold else []
+    from cosee.datasets.submissions import split_values
+    pred = split_values(pred, commas=True) if isinstance(pred, str) else _list_answers(pred)
+    gold = gold_texts(gold) if gold else []
     if not pred and not gold: return 1.0
     gains = [[anls_rrc(p, [g], threshold) for p in pred] for g in gold]
     return sum(gains[i][j] for i, j in best_pairs(gains)) / max(len(set(gold)), len(pred))

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from cosee.models.client import Message, Params, Reply, Request, Schema
 
 # %% auto #0
-__all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'OWN_KINDS', 'M', 'SERVER_PORTS', 'MAX_STREAMED', 'OnText', 'Backend',
-           'make_backend', 'with_key', 'PlannerConfig', 'Config', 'parse_config', 'load_config', 'usual_config',
-           'use_client', 'usual_backend', 'CallRecord', 'record', 'unrecorded', 'note_call', 'cut_when', 'to_be_cut',
-           'cut_check', 'TextStream', 'streamed_to', 'text_stream', 'text_events']
+__all__ = ['KINDS_OF_BACKEND', 'Fields', 'Variables', 'OWN_KINDS', 'M', 'SERVER_PORTS', 'MAX_STREAMED', 'OnText', 'TokenPrice',
+           'Backend', 'make_backend', 'with_key', 'PlannerConfig', 'Config', 'parse_config', 'load_config',
+           'usual_config', 'use_client', 'usual_backend', 'CallRecord', 'record', 'unrecorded', 'note_call', 'cut_when',
+           'to_be_cut', 'cut_check', 'TextStream', 'streamed_to', 'text_stream', 'text_events']
 
 # %% ../../nbs/models/00_backends.ipynb #9a3c0510
 # those of the package; more can be registered
@@ -51,6 +51,13 @@ class _Limits(BaseModel):
         "What a reply may take in all."
         return self.deadline or self.timeout * (self.max_retries + 1) + 30
 
+class TokenPrice(BaseModel):
+    "What a million tokens cost, in dollars, as the provider says."
+    model_config = _strict
+    prompt: float = Field(ge=0, allow_inf_nan=False)
+    completion: float = Field(ge=0, allow_inf_nan=False)
+    cached: Optional[float] = Field(None, ge=0, allow_inf_nan=False, description='of a prompt; None: as others')
+
 class Backend(_Limits):
     "One model, and how to reach it."
     id: str = ''   # its name in the file
@@ -64,6 +71,7 @@ class Backend(_Limits):
     extra_sampling: bool = Field(True, description='does the server take top_k and repetition_penalty?')
     omit: tuple[str, ...] = Field((), description='parameters that this model does not take')
     extra_body: dict[str, Any] = Field({}, description='added to every request as it is')
+    price: Optional[TokenPrice] = Field(None, description='of a million tokens: {prompt: ..., completion: ...}')
     page_labels: bool = Field(True, description="write 'Page n:' before each of several pages")
     images: Optional[bool] = Field(None, description='does the model take images? false: it is given the printed '
                                    'text of the pages; without it: until the server refuses them')

@@ -12,7 +12,8 @@ from ..utils.text import html_table
 
 # %% auto #0
 __all__ = ['NO_TOKENS', 'CountedTokens', 'COUNTS', 'Fault', 'FAULTS', 'LedgerEntry', 'UsageRecord', 'Usage', 'usage_text',
-           'count_tokens', 'declared_fault', 'BudgetExceeded', 'LedgerRecord', 'Ledger', 'image_grid', 'image_tokens']
+           'compute_cost', 'count_tokens', 'declared_fault', 'BudgetExceeded', 'LedgerRecord', 'Ledger', 'image_grid',
+           'image_tokens']
 
 # %% ../../nbs/models/09_usage.ipynb #4d54f2bf
 class UsageRecord(TypedDict):
@@ -66,6 +67,17 @@ def usage_text(
     tokens = usage.get('total_tokens')
     if not tokens: return 'no model' if tokens == 0 and usage.get('calls') else ''
     return f'{tokens:,} tokens' + (' (estimated)' if usage.get('estimated') else '')
+
+# %% ../../nbs/models/09_usage.ipynb #6a7edcdd
+def compute_cost(
+    usage: Mapping[str, Any],  # as records have it
+    price: Mapping[str, float] # dollars of a million tokens: 'prompt', 'completion', and 'cached' where it differs
+) -> float:                    # dollars
+    "Compute what calls cost; cached tokens cost what others of the prompt do unless `price` says otherwise."
+    cached, prompt = usage.get('cached_tokens', 0), price.get('prompt', 0)
+    fresh = usage.get('prompt_tokens', 0) - cached
+    written = usage.get('completion_tokens', 0) * price.get('completion', 0)
+    return (fresh * prompt + cached * price.get('cached', prompt) + written) / 1e6
 
 # %% ../../nbs/models/09_usage.ipynb #7d3158d1
 CountedTokens = Literal['total', 'uncached', 'output']

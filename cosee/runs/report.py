@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, TypedDict, Union
 from ..eval.statistics import Differences, bootstrap, compare_runs
+from ..models.usage import compute_cost
 from .analysis import Analysis, Table, Value, drop_zero_columns, leaves_room, make_table
 from .answers import Answer, choose_metrics, label_methods, model_name, read_answers
 from .figures import ScorePoint, herding_picture, reliability_picture, score_picture, usage_picture
@@ -51,13 +52,6 @@ def _mean(values: Iterable[Optional[float]]) -> Optional[float]:
     known = [v for v in values if v is not None]
     return math.fsum(known) / len(known) if known else None
 
-def _compute_price(usage: Mapping[str, int], price: Mapping[str, float]) -> float:
-    "What a question costs; cached tokens cost what others do unless `price` says otherwise"
-    cached, prompt = usage.get('cached_tokens', 0), price.get('prompt', 0)
-    fresh = usage.get('prompt_tokens', 0) - cached
-    written = usage.get('completion_tokens', 0) * price.get('completion', 0)
-    return (fresh * prompt + cached * price.get('cached', prompt) + written) / 1e6
-
 def _measure_selection(answers: list[Answer]) -> dict[str, Optional[float]]:
     "How many pages were shown and whether the evidence was among them; None where all pages were shown"
     shown = [(len(a.record.get('shown') or []), a.pages) for a in answers]
@@ -78,7 +72,7 @@ def _make_method_row(answers: list[Answer], others: Mapping[str, str], price: Op
     "The row of one method"
     e = bootstrap([a.score for a in answers], [a.document for a in answers], n_resamples=n_resamples)
     calls, n, records = sum(a.cost.calls for a in answers), len(answers), [a.record for a in answers]
-    cost = sum(_compute_price(r.get('usage') or {}, price) for r in records) if price else None
+    cost = sum(compute_cost(r.get('usage') or {}, price) for r in records) if price else None
     replies = sum(a.turns.all or a.cost.calls for a in answers)
     return MethodRow(questions=n, asked=n, score=100 * e.mean, low=100 * e.low, high=100 * e.high,
                      metrics={m: 100 * score_all(records, m, f).mean for m, f in others.items()},

@@ -142,7 +142,7 @@ class Run:
 
     def predictions(self,
         method: str            # one of the run's
-    ) -> list[dict[str, Any]]: # id, answer, evidence_pages, and page and confidence where they are known
+    ) -> list[dict[str, Any]]: # id, answer, evidence_pages, and page, confidence, several where they are known
         "Answers of one method, ready to be submitted; raises RunError if there are none."
         found = [_make_prediction(r) for r in self if r['method'] == method]
         if not found: raise RunError(f"{self.folder}: no record of {method!r}; it has {', '.join(self.methods)}")
@@ -236,11 +236,14 @@ def _both_abstain(record: Record) -> bool:
 # the field of meta that holds the gold of a metric of pages
 _PAGE_GOLDS = dict(evidence_em='evidence_pages', evidence_f1='evidence_pages', evidence_ndcg='relevance')
 
+def _asks_for_list(record: Record) -> bool: return 'list' in str((record.get('meta') or {}).get('answer_type'))
+
 def _scored_value(record: Record, metric: str, flavour: str) -> Any:
     "What a metric looks at in a record; None in one without an answer, where that is pages"
     if metric not in _PAGE_GOLDS:
-        several = flavour == 'own' and 'list' in str((record.get('meta') or {}).get('answer_type'))
-        return official_prediction('kleister' if several else flavour, record.get('answer') or '')
+        several = _asks_for_list(record)
+        whose = 'kleister' if several and flavour == 'own' else flavour
+        return official_prediction(whose, record.get('answer') or '', several)
     if not has_answer(record): return None
     named = [e['page'] for e in record.get('evidence') or []]
     return list(dict.fromkeys([*named, *(record.get('shown') or [])] if metric == 'evidence_ndcg' else named))
@@ -338,6 +341,7 @@ def _make_prediction(record: Record) -> dict[str, Any]:
     named = {} if record.get('guess') else record   # nothing is said of an answer that was withheld
     pages = list(dict.fromkeys(e['page'] for e in named.get('evidence') or []))
     known = {k: named.get(k) for k in ('page', 'confidence') if named.get(k) is not None}
+    if _asks_for_list(record): known['several'] = True
     return dict(id=record['sample'], answer=record.get('answer') or '', evidence_pages=pages, **known)
 
 # %% ../../nbs/runs/01_table.ipynb #052c2a76

@@ -12,8 +12,9 @@ from ..utils.lazy_exports import lazy_exports
 # %% ../../nbs/screen/09_screen.ipynb #2e8d0fbd
 if TYPE_CHECKING:
     from cosee.screen.call import (ToolCall as ToolCall, format_tool_call as format_tool_call,
-                                   parse_tool_call as parse_tool_call, read_tool_call as read_tool_call,
-                                   read_tool_calls as read_tool_calls, to_pixels as to_pixels, to_units as to_units,
+                                   key_events as key_events, parse_tool_call as parse_tool_call,
+                                   read_tool_call as read_tool_call, read_tool_calls as read_tool_calls,
+                                   to_pixels as to_pixels, to_units as to_units,
                                    tool_call_schema as tool_call_schema, validate_tool_call as validate_tool_call,
                                    within_tolerance as within_tolerance)
     from cosee.screen.config import (ScreenConfig as ScreenConfig, read_screen_config as read_screen_config,

@@ -12,9 +12,9 @@ from ..utils.json_scan import scan_json, spoken
 
 # %% auto #0
 __all__ = ['TOOL_ACTIONS', 'TOOL_NAMES', 'STATUSES', 'RU_MAX', 'Point', 'STRICT_JSON', 'parse_tool_call', 'Tolerance', 'ToolCall',
-           'is_number', 'brief', 'coordinate_faults', 'validate_tool_call', 'tool_call_schema', 'format_tool_call',
-           'read_tool_call', 'read_tool_calls', 'reply_calls', 'to_units', 'to_pixels', 'tolerance_pair',
-           'within_tolerance', 'unit_distance']
+           'is_number', 'brief', 'coordinate_faults', 'validate_tool_call', 'KeyEvent', 'key_events',
+           'tool_call_schema', 'format_tool_call', 'read_tool_call', 'read_tool_calls', 'reply_calls', 'to_units',
+           'to_pixels', 'tolerance_pair', 'within_tolerance', 'unit_distance']
 
 # %% ../../nbs/screen/00_call.ipynb #fb9eb20c
 _POINTING = ('left_click', 'right_click', 'middle_click', 'double_click', 'triple_click', 'mouse_move',
@@ -168,6 +168,22 @@ def validate_tool_call(
     if call.coordinate is not None: faults += coordinate_faults(call.coordinate)
     given = ((p, getattr(call, p)) for p in _SOUND)
     return faults + [f'{_SOUND[p][1]}: {brief(v)}' for p, v in given if v is not None and not _SOUND[p][0](v)]
+
+# %% ../../nbs/screen/00_call.ipynb #6caf9877
+class KeyEvent(NamedTuple):
+    "A key that goes down or comes up."
+    kind: Literal['down', 'up']
+    key: str   # as the call names it
+
+def key_events(
+    call: Union[ToolCall, dict[str, Any]] # of the action 'key', or its wire format
+) -> list[KeyEvent]: # two for each key
+    "List what the keyboard does: keys go down in order and come up in reverse; raises ValueError for another call."
+    if faults := validate_tool_call(call): raise ValueError('; '.join(faults))
+    step = call if isinstance(call, ToolCall) else ToolCall.from_dict(call)
+    if step.action != 'key': raise ValueError(f"keys are pressed by the action 'key', not by {step.action!r}")
+    keys = [part.strip() or part for written in step.keys for part in re.findall(r'[^+]+|\+$', written)]
+    return [KeyEvent('down', key) for key in keys] + [KeyEvent('up', key) for key in reversed(keys)]
 
 # %% ../../nbs/screen/00_call.ipynb #2eec80ba
 _WHOLE = {'type': 'integer', 'minimum': 0, 'maximum': RU_MAX}

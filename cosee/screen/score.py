@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ['SPEAKING', 'StepScore', 'score_step', 'StepRow', 'ScreenScores', 'score_screens', 'step_picture']
 
 # %% ../../nbs/screen/07_score.ipynb #155a7382
-import json, re
+import json
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
@@ -18,8 +18,8 @@ from ..datasets.sample import Sample
 from ..eval.statistics import Estimate, bootstrap
 from ..eval.text_scores import anls_rrc
 from .agent import read_step, step_of
-from .call import (RU_MAX, Tolerance, ToolCall, coordinate_faults, is_number, to_pixels, tolerance_pair,
-                               unit_distance, validate_tool_call, within_tolerance)
+from .call import (RU_MAX, Tolerance, ToolCall, coordinate_faults, is_number, key_events, to_pixels,
+                               tolerance_pair, unit_distance, validate_tool_call, within_tolerance)
 from ..utils.text import md_table
 
 # %% ../../nbs/screen/07_score.ipynb #969abc50
@@ -36,16 +36,15 @@ def _normalize_key(written: str) -> str:
     plain = plain.replace('_', '') if len(plain) > 1 else plain
     return _KEYS.get(plain, plain)
 
-def _list_presses(keys: list[str]) -> list[str]:
-    "List the keys that are pressed in turn; modifiers that follow each other in the order of the alphabet."
-    parts = (re.findall(r'[^+]+|\+$', k) for k in keys)
-    named = [_normalize_key(part) for found in parts for part in found]
+def _list_presses(call: ToolCall) -> list[str]:
+    "List the keys that go down in turn; modifiers that follow each other in the order of the alphabet."
+    named = [_normalize_key(event.key) for event in key_events(call) if event.kind == 'down']
     runs = groupby(named, key=_MODIFIERS.__contains__)
     return [k for held, run in runs for k in (sorted(run) if held else run)]
 
 def _score_content(predicted: ToolCall, expected: ToolCall) -> Optional[float]:
     "Score what a step of the right action says, 0-1; None where it says nothing."
-    if expected.action == 'key': return float(_list_presses(predicted.keys) == _list_presses(expected.keys))
+    if expected.action == 'key': return float(_list_presses(predicted) == _list_presses(expected))
     if expected.action == 'type': return float(predicted.text == expected.text)
     if expected.action == 'terminate': return float(predicted.status == expected.status)
     if expected.action in ('scroll', 'hscroll'): return float((predicted.pixels > 0) == (expected.pixels > 0))

@@ -153,8 +153,10 @@ def synthetic_pages(
     **effects: Unpack[Effects] # see `scan`
 ) -> Images:
     "The page images of a synthetic document, each drawn when it is looked at."
-    def draw(page: int) -> 'Image': return render(doc, dpi, [page], **effects)[0]
-    return Images([partial(draw, page) for page in range(1, doc.pages + 1)], doc.doc_id)
+    return Images([partial(_draw_page, doc, dpi, page, effects) for page in range(1, doc.pages + 1)], doc.doc_id)
+
+def _draw_page(doc: SyntheticDocument, dpi: float, page: int, effects: Effects) -> 'Image':
+    return render(doc, dpi, [page], **effects)[0]
 
 # %% ../../../nbs/synthetic/06_document.ipynb #3bee0d32
 _IN_META = ('id', 'wording', 'answer_type', 'where', 'label', 'small', 'verbatim', 'evidence_pages')

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['PLAN_FIELDS_PROMPT', 'PLANNER_PROMPT', 'PLANS', 'read_prompt', 'planner_prompt', 'JsonLog', 'PlanCache', 'plan',
-           'planner_node']
+           'plan_cost', 'planner_node']
 
 # %% ../../../nbs/planner/02_planner_node.ipynb #11e741a9
 import json, re, threading, time
@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from ...models.backends import PlannerConfig
 from ...models.client import GenerateClient, prompt_request
 from ...models.remote import VLMClientError
+from ...models.usage import Usage, compute_cost
 from ...models.wrappers import identity_of, models_in
 from ..state import AgenticIQAState, PlannerOutput, error_text, parse_plan, planner_schema, settle_plan
 from ..vlm_client import Client, Picture, VLMClient, load_image, planner_client
@@ -130,7 +131,7 @@ def plan(
     fallback: Optional[Client] = None,         # client or id that stands in
     cache: Optional[PlanCache] = PLANS,        # None: plan anew
     log: Optional[Callable[..., None]] = None, # such as `JsonLog`
-    root: Union[str, Path, None] = None,       # see `check_image_path`
+    root: Union[str, Path, None] = '.',        # the folder that paths have to be in; None: anywhere
     prompt: Union[str, Path, None] = None      # see `read_prompt`; None: the configuration's, else `PLANNER_PROMPT`
 ) -> PlannerOutput:
     "Plan a request about a picture; raises ValueError and `VLMClientError`."
@@ -148,6 +149,19 @@ def plan(
     first, *others = [m.signature for m in models_in(asked)]
     if cache is not None and model not in {*others} - {first}: cache.put(key, out)
     return out
+
+# %% ../../../nbs/planner/02_planner_node.ipynb #5ca4be2c
+def plan_cost(
+    client: VLMClient, # wrapped or not
+    usage: Usage,      # of all that was asked
+    answered: str = '' # signature of the model that answered; '': none did
+) -> Optional[float]:  # dollars; None where a price is not known
+    "Compute what a plan cost by the prices of the backends."
+    models = models_in(client)
+    n = next((i for i, m in enumerate(models, 1) if m.signature == answered), len(models))
+    first, *others = [getattr(getattr(m, 'backend', None), 'price', None) for m in models[:n]]
+    if first is None or any(price != first for price in others): return None
+    return compute_cost(usage.to_dict(), first.model_dump(exclude_none=True))
 
 # %% ../../../nbs/planner/02_planner_node.ipynb #a37af241
 def _no_log(event: str, **record): pass
@@ -176,10 +190,11 @@ def _request_plan(client: VLMClient, settings: PlannerConfig, query: str, said: 
     try: reply = client.respond(request)
     except VLMClientError as e:
         log('plan failed', query=query, model=', '.join(m.name for m in models_in(client)),
-            error=f'{type(e).__name__}: {e}', usage=e.usage.to_dict())
+            error=f'{type(e).__name__}: {e}', usage=e.usage.to_dict(), cost=plan_cost(client, e.usage))
         raise
     out = parse_plan(reply.text)
-    log('plan', query=query, model=reply.model, cached=False, plan=out.model_dump(), usage=reply.usage.to_dict())
+    log('plan', query=query, model=reply.model, cached=False, plan=out.model_dump(), usage=reply.usage.to_dict(),
+        cost=plan_cost(client, reply.usage, reply.model))
     return out, reply.model
 
 # %% ../../../nbs/planner/02_planner_node.ipynb #1b29b5dc
