@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['Space', 'read_view', 'ActionKind', 'ACTIONS', 'KINDS', 'Place', 'NO_OBJECT', 'NO_ACTION', 'CUT_OFF', 'Action', 'ActionError', 'action_schema', 'describe_actions', 'normalize_action', 'fit_action', 'Parsed', 'invalid_action', 'parse_reply', 'parse_action', 'role_text', 'brief_role']
+__all__ = ['Space', 'read_view', 'ActionKind', 'ACTIONS', 'KINDS', 'Place', 'NO_OBJECT', 'NO_ACTION', 'CUT_OFF', 'MOST_NOTES', 'Action', 'ActionError', 'action_schema', 'describe_actions', 'normalize_action', 'fit_action', 'Parsed', 'invalid_action', 'parse_reply', 'parse_action', 'role_text', 'brief_role']
 
 # %% ../nbs/core/01_actions.ipynb #ac710006
 import re
@@ -97,6 +97,8 @@ class Action(TypedDict, total=False):
     error: str                   # of INVALID: why it is no action
     tools: list[Any]             # the calls that led to it, of an agent with tools
     plain: bool                  # read out of plain words, without a place of its own?
+    more: list[Any]              # further actions of the same reply, each a note of its own
+    dropped: int                 # those behind them, of which nothing is written
 
 class ActionError(ValueError):
     "An action that cannot be used; the message says why."
@@ -349,22 +351,59 @@ def _lost_answer(raw: dict[str, Any]) -> bool:
     "Could an action that was cut off have had an answer?"
     return not answer_name(raw) and _kind(raw) in ('HYPOTHESIZE', 'REVISE')
 
+MOST_NOTES = 4   # of one reply
+
+def _split_views(raw: dict[str, Any]) -> list[dict[str, Any]]:
+    "An INSPECT of several views or pages, as one for each; anything else as it is"
+    if not str(raw.get('action', '')).strip().upper().startswith('INSPE'): return [raw]
+    view = raw.get('view')
+    if isinstance(view, list) and len(view) > 1 and all(isinstance(v, dict) for v in view):
+        return [{**raw, 'view': v} for v in view]
+    inside = view if isinstance(view, dict) else raw
+    pages = next((p for k in ('page', 'pages') if isinstance(p := inside.get(k), list) and len(p) > 1), [])
+    if not pages or not all(page_number(p) for p in pages): return [raw]
+    alone = {k: v for k, v in inside.items() if k != 'pages'}
+    return [{**raw, 'view': {**(alone if inside is view else {}), 'page': p}} for p in pages]
+
+def _list_further(obj: Any, first: dict[str, Any]) -> list[Any]:
+    "The members of a list of actions behind the first, where `obj` holds one"
+    lists = [obj] if isinstance(obj, list) else [v for v in obj.values() if isinstance(v, list)]
+    return next((found[at + 1:] for found in lists for at, one in enumerate(found) if one is first), [])
+
+def _with_more(action: Action, rest: list[Any], space: Space) -> Action:
+    "An action with those that stand behind it in its reply: no more than can be written, and one proposal in all"
+    said, more, dropped = [action], list[Action](), 0
+    for raw in rest:
+        for one in _split_views(raw) if isinstance(raw, dict) and 'action' in raw else []:
+            try: found = _spell_abstention(normalize_action(one, space))
+            except ActionError: continue
+            if found in said: continue
+            said.append(found)
+            again = 'answer' in found and any('answer' in a for a in [action, *more])
+            if again or len(more) + 1 >= MOST_NOTES: dropped += 1
+            else: more.append(found)
+    if more: action['more'] = more
+    if dropped: action['dropped'] = dropped
+    return action
+
 def parse_reply(
     text: str,                   # a model's reply
     space: Space = 'thousandths' # see `read_view`
 ) -> Parsed:                     # action, how it was read, and why not
-    "The first action in `text`, reasoning aside; never raises."
+    "The first action in `text`, with those behind it in `more`, reasoning aside; never raises."
     text, error = spoken(text), NO_OBJECT
     whole = _strict(text)
     cut = None if isinstance(whole, dict) else cut_at(text)
-    objects = [(0, whole)] if isinstance(whole, dict) else ((start, o) for start, _, o in scan_json(text))
-    for start, obj in objects:
+    objects = [(0, whole)] if isinstance(whole, dict) else [(start, o) for start, _, o in scan_json(text)]
+    for i, (start, obj) in enumerate(objects):
         error = NO_ACTION
         for found in _candidates(obj):
             try:
                 if start == cut and _lost_answer(found): raise ActionError(CUT_OFF)
-                return Parsed(_spell_abstention(normalize_action(found, space)),
-                              'strict' if found is whole else 'mended')
+                first, *more = _split_views(found)
+                action = _spell_abstention(normalize_action(first, space))
+                rest = [*more, *_list_further(obj, found), *(o for at, o in objects[i + 1:] if at != cut)]
+                return Parsed(_with_more(action, rest, space), 'strict' if found is whole else 'mended')
             except ActionError as e: error = CUT_OFF if start == cut else str(e)
     if cut is not None and error in (NO_OBJECT, NO_ACTION) and find_answer(text) is None: error = CUT_OFF
     return Parsed(invalid_action(text, error), 'failed', error)

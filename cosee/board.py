@@ -198,18 +198,29 @@ class Board:
         "Cells with ANY of `tags`."
         return self.get_cells(tags=tags)
 
+    def _list_spare(self) -> set[int]:
+        "The cells that go first where room is short: corrected ones, and those that a later one repeats"
+        spare, said = {old for old, _ in self.corrections()}, set[tuple[int, str]]()
+        for cell in reversed(self._cells):
+            key = cell_page(cell), one_line(cell['content'], 400).casefold()
+            if key in said: spare.add(cell['id'])
+            said.add(key)
+        return spare
+
     def view(self,
         max_cells_per_page: int = 8,  # most cells shown of a page
         max_total_chars: int = 2000   # most characters of the summary
     ) -> BoardView:
         "What a prompt tells of the Board; the same Board gives the same."
-        pages = _group_by_page(sorted(self._cells, key=_age)).values()
-        newest = (cells[max(0, len(cells) - max(0, max_cells_per_page)):] for cells in pages)
-        kept = sorted((c for cells in newest for c in cells), key=_age)
-        if len(_render(kept)) <= max_total_chars: return _write_cells(kept)
-        def fits(drop: int) -> bool: return len(_render(kept[drop:])) <= max_total_chars
-        shown = kept[bisect_left(range(len(kept)), True, key=fits):]
-        if shown: return _write_cells(shown)
+        spare = self._list_spare()
+        def worth(cell: Cell) -> tuple[bool, tuple[int, int]]: return cell['id'] not in spare, _age(cell)
+        pages = _group_by_page(sorted(self._cells, key=worth)).values()
+        best = (cells[max(0, len(cells) - max(0, max_cells_per_page)):] for cells in pages)
+        kept = sorted((c for cells in best for c in cells), key=worth)
+        def told(drop: int) -> list[Cell]: return sorted(kept[drop:], key=_age)
+        def fits(drop: int) -> bool: return len(_render(told(drop))) <= max_total_chars
+        shown = told(bisect_left(range(len(kept)), True, key=fits))
+        if shown or not kept: return _write_cells(shown)
         room = max_total_chars - len(_render(kept[-1:], 1)) + 1   # for the newest note, cut if need be
         return _write_cells(kept[-1:], room) if room > 0 else BoardView('', ())
 

@@ -411,10 +411,16 @@ def _is_plain(event: Event) -> bool:
     "Was an answer read out of plain words?"
     return isinstance(event['action'], dict) and bool(event['action'].get('plain'))
 
+def _list_more(action: Any) -> list[Any]:
+    "The further notes of an action"
+    more = action.get('more') if isinstance(action, dict) else None
+    return more if isinstance(more, list) else []
+
 def _list_named_pages(action: Any) -> Iterator[Any]:
-    "Whatever an action names as a page: of its view, of its tools' calls and of what they found"
+    "Whatever an action names as a page: of its view, its further notes, its tools' calls and what they found"
     if not isinstance(action, dict): return
     if isinstance(view := action.get('view'), dict): yield view.get('page')
+    for more in _list_more(action): yield from _list_named_pages(more)
     for call in action.get('tools') or []:
         if isinstance(args := call.get('executed'), dict): yield args.get('page')
         yield call.get('page')
@@ -478,6 +484,18 @@ class _Run:
         if not cell and self.c.error_cells: self._write_error(event)
         self.events.append(event)
         self.tell('turn', event)
+        self._write_more(event)
+
+    def _write_more(self, event: Event):
+        "Write the further notes of a reply, each as a turn that asks nobody; one that cannot be written is counted"
+        told = event['action'].get('dropped') if isinstance(event['action'], dict) else 0
+        dropped = told if isinstance(told, int) else 0
+        for action in _list_more(event['action']):
+            turn = Event(step=event['step'], agent=event['agent'], board_cells=len(self.board), calls=[],
+                         action=action, error='')
+            if self._check(turn): self.apply(_Turn(turn, []))
+            else: dropped += 1
+        if dropped: event['dropped'] = dropped
 
     def _propose(self, action: Action, event: Event, cell: int):
         "Keep the action as a hypothesis, if it proposes an answer"

@@ -54,6 +54,7 @@ class Event(TypedDict):
     applied: NotRequired[Optional[Action]] # the action as it was written
     cell: NotRequired[Optional[int]]       # id of its cell
     error_cell: NotRequired[int]           # id of the note about its error
+    dropped: NotRequired[int]              # actions of its reply of which nothing was written
     fault: NotRequired[Fault]  # what kept it from its answer, where the error that was raised says so
     shortened: NotRequired[bool]           # had the budget less room for its reply than its settings ask for?
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, TYPE_CHECKING, Union, cast
 from ..board import Cell
 from ..pages import PageError, Pages, as_picture
-from ..utils.boxes import Box, Size, box_iou, is_box, placed
+from ..utils.boxes import Box, Size, box_iou, check_bbox, is_box, placed
 from ..utils.config import need
 from .html import AUTHOR_COLOURS, Html, author_colours, el
 if TYPE_CHECKING:
@@ -97,16 +97,23 @@ def _draw_number(draw: 'Pen', text: str, seat: _Seat, width: float, unit: float,
     font = ImageFont.load_default(size=max(8, unit * .9))
     draw.text((x + width / 2, seat.y), text, fill='white', font=font, anchor='mm')
 
+def _fit_pixels(cell: Cell, size: Size) -> Cell:
+    "A cell whose box in pixels of a picture of this size is in parts of it"
+    box = cell['view'].get('bbox')
+    if not box or max(box) <= 1: return cell
+    try: return cast(Cell, {**cell, 'view': {**cell['view'], 'bbox': check_bbox(box, size)}})
+    except ValueError: return cell
+
 def annotate(
     im: 'Image',                               # of a page; an array of pixels will do
     cells: list[Cell],                         # of that page
     palette: Optional[Mapping[str, int]] = None # author -> number of a colour; default: by the authors of `cells`
 ) -> 'Image':                                  # a copy
-    "Draw the boxes of `cells` with their numbers on `im`, coloured by author."
+    "Draw the boxes of `cells` with their numbers on `im`, coloured by author; a box in pixels is one of `im`'s."
     from PIL import ImageDraw
     im, palette = as_picture(im).convert('RGB'), palette or author_colours(cells)
     draw, unit = ImageDraw.Draw(im, 'RGBA'), max(im.size) / 45
-    found = _with_boxes(cells, im.size)
+    found = _with_boxes((_fit_pixels(c, im.size) for c in cells), im.size)
     widths = [unit * (1 + .6 * len(str(c['id']))) for c, _ in found]
     seats = _choose_seats([box for _, box in found], widths, im.size, unit * 1.4)
     for (c, (x, y, w, h)), seat, width in zip(found, seats, widths, strict=True):
