@@ -11,9 +11,10 @@ __all__ = ['PageImage', 'Model', 'DEFAULT_GEN', 'LAST_TURN', 'TOO_SHORT', 'SCANN
            'CROSS_CHECKER_DUTY_PROMPT', 'CROSS_CHECKER_ROLE_PROMPT', 'Role', 'ROLES', 'ANSWER_RULES', 'DIRECT_PROMPT',
            'DIRECT_TOKENS', 'PLAIN_GEN', 'read_plain_answer', 'Generates', 'board_view', 'Allowance', 'Agent',
            'ScannerAgent', 'DetailReaderAgent', 'CrossCheckerAgent', 'DummyAgent', 'team', 'words_of', 'BlindAgent',
-           'as_agent', 'reading_of', 'Action', 'ActionError', 'ActionKind', 'ACTIONS', 'KINDS', 'Parsed', 'Place',
-           'Space', 'NO_OBJECT', 'NO_ACTION', 'CUT_OFF', 'action_schema', 'brief_role', 'describe_actions',
-           'fit_action', 'invalid_action', 'normalize_action', 'parse_action', 'parse_reply', 'read_view', 'role_text']
+           'without_hearing', 'as_agent', 'reading_of', 'Action', 'ActionError', 'ActionKind', 'ACTIONS', 'KINDS',
+           'Parsed', 'Place', 'Space', 'NO_OBJECT', 'NO_ACTION', 'CUT_OFF', 'action_schema', 'brief_role',
+           'describe_actions', 'fit_action', 'invalid_action', 'normalize_action', 'parse_action', 'parse_reply',
+           'read_view', 'role_text']
 
 # %% ../nbs/02_agents.ipynb #ac720002
 import copy
@@ -299,11 +300,24 @@ class BlindAgent(Agent):
         duty = f'{own}\n{_ALONE}'
         super().__init__(agent.name, role_text(duty, self.actions), agent.qwen_client, self.actions,
                          agent.gen_defaults, duty=duty)
+        self.agent = agent
+
+    def has_turn(self) -> bool:
+        "Is anything left for the agent to do?"
+        return self.agent.has_turn()
 
     def request(self, images: list[PageImage], question: str, board: Board,
                 gen_kwargs: Optional[dict[str, Any]] = None) -> Request:
         "Make the request, whatever stands on the Board."
         return super().request(images, question, Board(), gen_kwargs)
+
+def without_hearing(
+    agent: Agent # of a team
+) -> Agent:
+    "Make an agent propose an answer unheard; itself where it asks no model, or acts in a way of its own."
+    asks = getattr(agent, 'agent', agent)   # who looks closer with tools, without them
+    if asks.qwen_client is None or getattr(type(asks), 'act', None) is not Agent.act: return agent
+    return BlindAgent(asks)
 
 # %% ../nbs/02_agents.ipynb #ac70r002
 class _Actor(Agent):
@@ -312,6 +326,10 @@ class _Actor(Agent):
         super().__init__(actor.name, getattr(actor, 'role_prompt', ''), getattr(actor, 'qwen_client', None),
                          getattr(actor, 'actions', None))
         self.actor = actor
+
+    def has_turn(self) -> bool:
+        "Ask the object whether anything is left for it, where it can say."
+        return bool(getattr(self.actor, 'has_turn', lambda: True)())
 
     def act(self, images: list[PageImage], question: str, board: Board,
             gen_kwargs: Optional[dict[str, Any]] = None) -> Action:

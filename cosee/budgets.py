@@ -77,14 +77,14 @@ NOBODY = 'no agent could act'
 def _list_turns(episode: Mapping[str, Any]) -> list[Event]:
     "List the turns of agents, without those of who plans or measures"
     def is_turn(e: Event) -> bool: return not {'quality', 'plan'} & {*(e.get('applied') or {}).get('tags', [])}
-    return list(filter(is_turn, episode['trace'].get('events', [])))
+    return list(filter(is_turn, episode['trace'].get('events') or []))
 
 def describe_failure(
     episode: Episode # of a policy
 ) -> str:            # '' where somebody could act
     "Say why nobody could answer: no agent that could act, or no page that can be read."
     events = _list_turns(episode)
-    raised = [e['error'] for e in events if e['error'] and not e['calls']]
+    raised = [e['error'] for e in events if e.get('error') and not e.get('calls')]
     if raised and len(raised) == len(events): return f'{NOBODY}: {raised[0]}'
     return episode['stopped'].removeprefix(PAGES_FAILED) if episode['stopped'].startswith(PAGES_FAILED) else ''
 

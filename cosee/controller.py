@@ -8,9 +8,9 @@ import copy, inspect, logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Optional, Union, cast, get_args
-from .agents import (Action, ActionError, Agent, BlindAgent, DIRECT_PROMPT, DIRECT_TOKENS, LAST_TURN,
+from .agents import (Action, ActionError, Agent, DIRECT_PROMPT, DIRECT_TOKENS, LAST_TURN,
                           PLAIN_GEN, PageImage, as_agent, board_view, fit_action, invalid_action, normalize_action,
-                          read_plain_answer, reading_of, words_of)
+                          read_plain_answer, reading_of, without_hearing, words_of)
 from .board import USER, Board, Cell, Evidence, View, has_page, unit_bbox, whole_document
 from .utils.boxes import Size
 from .episode import (MODEL_FAILED, NOTHING_LEFT, PAGES_FAILED, CallRecord, Decided, Episode, Event, Guess,
@@ -151,7 +151,7 @@ class CoSeeController:
     ) -> list[list[Agent]]:
         "The agents of a step: those of one group do not see each other's notes."
         if self.order == 'blind' and step == 1:
-            return [[a if a.qwen_client is None else BlindAgent(a) for a in self.agents]]
+            return [list(map(without_hearing, self.agents))]
         return [self.agents] if self.order == 'parallel' else [[a] for a in self.agents]
 
     def describe(self) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class CoSeeController:
         _check_team([a.name for a in self.agents], per_agent_gen_kwargs or {})
         state, stopped = _Run(self, images, question, ledger, on_event), 'max_steps'
         general, per_agent = self.default_gen_kwargs or {}, per_agent_gen_kwargs or {}
-        def gen_of(agent: Agent) -> Gen: return {**general, **(per_agent.get(agent.name) or {})} or None
+        def gen_of(agent: Agent) -> Gen: return merged(general, per_agent.get(agent.name)) or None
         state.open_view(gen_of)
         before = state.go_on(earlier)
         try:

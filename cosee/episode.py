@@ -154,13 +154,13 @@ def pages_shown(
     turns: Iterable[Mapping[str, Any]] # turns of an episode, or calls, as a trace keeps them
 ) -> list[int]:                        # in order of appearance; none where it was not noted
     "List the pages that were shown."
-    return list(dict.fromkeys(p for turn in turns for p in turn.get('shown', [])))
+    return list(dict.fromkeys(p for turn in turns for p in turn.get('shown') or []))
 
 def pages_of_trace(
     trace: Mapping[str, Any] # of an episode, of turns or of calls
 ) -> list[int]:              # in order of appearance; none where it was not noted
     "List the pages that were shown in any turn or call, that for the last guess included."
-    return pages_shown([*trace.get('events', []), *trace.get('calls', []), trace.get('guess', {})])
+    return pages_shown([*(trace.get('events') or []), *(trace.get('calls') or []), trace.get('guess') or {}])
 
 # %% ../nbs/core/01_episode.ipynb #e9150035
 Number = Annotated[float, Field(gt=-2**63, lt=2**63, allow_inf_nan=False), WithJsonSchema({'type': 'number'})]
@@ -236,6 +236,8 @@ class EpisodeFields(CheckedDict, total=False):
     printed: Printed
     files: Annotated[NamedFiles, OR_NULL]
     did: Annotated[dict[str, Any], OR_NULL, Field(description='what a policy did: first answers, its cascade')]
+    fault: Annotated[str, OR_NULL, Field(description='what kept it from its answer, such as the budget')]
+    quality: Annotated[list[dict[str, Any]], OR_NULL, Field(description='how well pages can be read, where measured')]
     page_tokens: Annotated[Count, OR_NULL, Field(description='most tokens of the text of a page, where it was shown')]
 
 @cache
@@ -262,11 +264,12 @@ def answer_words(
     answer, guess = said.get('answer'), said.get('guess')
     if guess: return f'{GUESS_IS}: {guess}'
     if not abstains(answer): return str(answer)
-    return 'No answer' if answer == '' or said.get('fault') else 'Not answerable from these pages'
+    none = answer == '' or said.get('fault') or said.get('outcome') in ('silent', 'not asked', 'failed')
+    return 'No answer' if none else 'Not answerable from these pages'
 
 # %% ../nbs/core/01_episode.ipynb #7b945f5c
 _OF_TRACE = 'invalid', 'raised', 'plain', 'shown'   # what is counted in a trace, and kept where there is none
-_SOMETIMES = 'guess', 'reason', 'printed', 'files', 'did', 'page_tokens'
+_SOMETIMES = 'guess', 'reason', 'printed', 'files', 'fault', 'quality', 'did', 'page_tokens'
 
 class Episode(dict[str, Any]):
     """Result of a run: answer, confidence, page, evidence, because, board, hypotheses, corrections, trace, usage,

@@ -128,9 +128,11 @@ class PageReader(Agent):
     "Reads one page and answers, or says that it is not there."
     actions, gen_defaults = ('INSPECT', 'HYPOTHESIZE'), dict(max_new_tokens=DIRECT_TOKENS, **PLAIN_GEN)
 
-    def __init__(self, client: Any, reading: Reading, checker: EvidenceChecker, prove: bool = True):
+    def __init__(self, client: Any, reading: Reading, checker: EvidenceChecker, prove: bool = True,
+                 alone: bool = False):
         super().__init__('detail_reader', DIRECT_PROMPT, client)
         self.reading, self.checker, self.prove, self.reads = reading, checker, prove, list[int]()
+        self.alone = alone   # does nobody check it? Then its first answer is the last
 
     def has_turn(self) -> bool:
         "Is a page left to be read?"
@@ -154,6 +156,7 @@ class PageReader(Agent):
         quote = one_line(self._find_line(place) if place else answer, 200)
         sure = .5 if said['confidence'] is None else said['confidence']
         self.reading.found.append(Candidate(answer, page, quote, sure, reply.text))
+        if self.alone: self.reading.order.clear()
         return _note('HYPOTHESIZE', page, quote, bbox, answer=answer, confidence=sure, supporting_cells=[])
 
     def _pass_on(self, page: int, told: str) -> Action:
@@ -241,9 +244,9 @@ class PageByPage(Policy):
         task.look(self.focus, self.k).fit([(DIRECT, DIRECT_TOKENS)])
         client, reading, most = task.client, Reading(), stochastic_rounding(self.max_steps, task.seed)
         proof = EvidenceChecker(task.images, getattr(client, 'words', None), question=task.question)
-        team = [PageRanker(client, reading, self.rank, most), PageReader(client, reading, proof, self.prove),
+        reader = PageReader(client, reading, proof, self.prove, not self.check)
+        team = [PageRanker(client, reading, self.rank, most), reader,
                 *([PairChecker(client, reading, self.least)] if self.check else [])]
         controller = CoSeeController(team, most, {**task.gen, 'seed': task.seed}, page_selection=task.focus,
-                                     snap=task.snap, stop_confidence=NEVER, agreement=2 if self.check else 1,
-                                     rank=rank_checked)
+                                     snap=task.snap, stop_confidence=NEVER, rank=rank_checked)
         return controller.run(task.images, task.question, ledger=task.ledger, on_event=task.on_event)

@@ -84,7 +84,8 @@ class Policy(BaseModel):
         client: Any,           # a `VLMClient`, or any object with its `generate`
         ledger: Optional[Ledger] = None, # account, with or without a budget
         seed: int = 0,         # of everything drawn by chance
-        gen: Optional[Mapping[str, Any]] = None,  # generation settings; those that the policy was given beat them
+        gen: Optional[Mapping[str, Any]] = None,  # generation settings; those that the policy was given beat them, and
+                               # agents of a team keep their temperatures
         meta: Optional[Mapping[str, Any]] = None, # of a sample: its answer's form, and where its evidence stands
         on_event: Optional[OnEvent] = None,       # listens turn by turn, where there are turns
         earlier: Sequence[Event] = (),            # turns of an earlier episode, from which this one goes on
@@ -353,7 +354,7 @@ class Team(Policy):
         **kwargs: Any            # more for the controller
     ) -> CoSeeController:
         "Make the controller that leads a team through a task, with the settings of this policy."
-        steps, gen = stochastic_rounding(self.max_steps, task.seed), {**self.gen_of(task), 'seed': task.seed}
+        steps, gen = stochastic_rounding(self.max_steps, task.seed), {'seed': task.seed, **self.gen_of(task)}
         return self.controller(agents, steps, gen, self.order, agreement=self.agreement, page_selection=task.focus,
                                snap=task.snap, error_cells=self.error_cells, because=self.because, **kwargs)
 
@@ -366,9 +367,9 @@ class Team(Policy):
     def gen_of(self,
         task: Task
     ) -> dict[str, Any]:
-        "Give the settings of all agents: the longest reply of the run, and those of this policy."
-        longest = {k: v for k, v in task.gen.items() if k == 'max_new_tokens'}
-        return {**longest, **(self.default_gen_kwargs or {})}
+        "Give the settings of all agents: those of the run but its temperature, and under those of this policy."
+        general = {k: v for k, v in task.gen.items() if k != 'temperature'}
+        return merged(general, self.default_gen_kwargs)
 
     def run_episode(self,
         task: Task,              # the question

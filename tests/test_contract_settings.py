@@ -47,6 +47,15 @@ def test_a_team_takes_the_length_of_replies_from_a_run_and_temperatures_from_its
     assert sent(dict(agents=[own], max_steps=1)) == [(320, .8)]
 
 
+def test_two_names_of_one_length_do_not_meet_in_a_team():
+    own = dict(max_steps=1, default_gen_kwargs=dict(max_tokens=88),
+               per_agent_gen_kwargs=dict(scanner=dict(max_tokens=66)))
+    assert [n for n, _ in sent(own, max_new_tokens=300)][:2] == [66, 88]
+    asked = ScriptedClient([GUESS], cycle=True)
+    Method("cosee", max_steps=1, default_gen_kwargs=dict(seed=7)).run(SAMPLE, asked, gen=dict(stop=["x"]))
+    assert {(c["seed"], tuple(c["stop"])) for c in asked.calls} == {(7, ("x",))}
+
+
 def test_error_notes_and_reasons_are_settings_of_a_team():
     def run(**settings):
         asked = ScriptedClient(["no action", GUESS], cycle=True)

@@ -172,3 +172,51 @@ def test_an_answer_that_the_person_refused_is_not_given_again():
     assert (found["answer"], refused["answer"], refused["page"], refused["evidence"]) == ("42", "", None, [])
     mended = add_note(refused["trace"], dict(action="HYPOTHESIZE", content="It says 7.", answer="7", view={"page": 1}))
     assert mended["answer"] == "7"
+
+
+# --- whose turn it is ---
+
+class Tired(DummyAgent):
+    "Has one turn, whoever stands before it"
+    turns = 0
+    def has_turn(self): return not self.turns
+
+    def act(self, *args):
+        self.turns += 1
+        return super().act(*args)
+
+
+@pytest.mark.parametrize("order", ["sequential", "parallel", "blind"])
+def test_who_has_nothing_left_to_do_is_passed_over_and_a_team_of_such_ends(order):
+    episode = CoSeeController([Tired("one"), Tired("two")], 5, order=order).run(PAGES, "Q?")
+    assert [e["agent"] for e in episode["trace"]["events"]] == ["one", "two"] and episode["stopped"] == "nothing left"
+    assert CoSeeController([Tired(), DummyAgent("two")], 2, order=order).run(PAGES, "Q?")["steps"] == 2
+
+
+def test_an_object_of_somebody_s_own_says_itself_whether_it_has_a_turn():
+    class Own:
+        name, left = "own", 1
+        def has_turn(self): return self.left > 0
+
+        def act(self, images, question, board, gen_kwargs=None):
+            self.left -= 1
+            return dict(action="INSPECT", content="A page.", view=dict(page=1))
+    assert CoSeeController([Own()], 5).run(PAGES, "Q?")["stopped"] == "nothing left"
+
+
+def test_a_blind_first_step_keeps_an_agent_that_acts_in_its_own_way():
+    class Own(DummyAgent):
+        qwen_client = ScriptedClient([proposal("5")])
+
+        def act(self, *args): return proposal("7")
+    agent = Own()
+    agent.qwen_client = Own.qwen_client
+    assert CoSeeController([agent], 1, order="blind").run(PAGES, "Q?")["answer"] == "7"
+
+
+def test_an_agent_with_tools_answers_blind_by_its_role():
+    from cosee.tools.agent import with_tools
+    client = ScriptedClient([proposal("5")], cycle=True)
+    CoSeeController(with_tools(team(client, ["scanner"])), 1, order="blind").run(PAGES, "Q?")
+    asked = json.dumps(client.calls[0]["messages"], default=str)
+    assert "headings, tables and the labels of fields" in asked and "show the others" not in asked

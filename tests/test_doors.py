@@ -334,8 +334,8 @@ def test_a_guess_that_is_withheld_is_said_in_the_same_words_at_every_door(run, t
                 dict(type="file", file=dict(file_id=id)), dict(type="text", text=question)])])
             written["chat"] = httpx.post(f"{url}v1/chat/completions", json=talk, timeout=60).text
         written["mcp"] = by_assistant(service, id, question, dict(method=method)).content[0].text
-        wrong = by_assistant(service, id, question, dict(method=method, set=dict(num_agents=99)))
-        assert wrong.is_error and "set.num_agents: at most 50" in wrong.content[0].text
+        wrong = by_assistant(service, id, question, dict(method=method, set=dict(num_agents=999)))
+        assert wrong.is_error and "at most 200" in wrong.content[0].text
         job = ask_and_wait(service, caller_of(None), id, question, dict(method=method))
         written["markdown"] = episode_to_markdown(service, caller_of(None), job.id)
     made = dict(name="made", limit=1, options=dict(kinds=["invoice"], per_doc=1, dpi=50))

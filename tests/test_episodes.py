@@ -106,3 +106,17 @@ def test_a_field_is_declared_once():
         told = door.model_json_schema()["properties"]
         for name in ("guess", "reason", "confidence", "printed", "files", "page", "stopped"):
             assert told[name]["description"] == kept[name]["description"], name
+
+
+def test_what_kept_a_question_from_its_answer_and_how_pages_can_be_read_are_kept(pages):
+    episode = Method("direct").policy.answer(pages, QUESTION, talker())
+    said = Episode({**episode, "fault": "account", "quality": [dict(page=1, findings=[])]})
+    again = Episode.from_dict(as_json(said.to_dict()))
+    assert (again["fault"], again["quality"]) == ("account", [dict(page=1, findings=[])])
+
+
+@pytest.mark.parametrize("trace", [dict(events=None), dict(events=[{}]), dict(events=[], calls=None, guess=None)])
+def test_a_poor_trace_is_read(trace):
+    from cosee.budgets import fault_of
+    episode = Episode.from_dict(dict(answer="", usage={}, trace=trace))
+    assert episode.to_dict()["answer"] == "" and fault_of(episode) is None

@@ -133,7 +133,7 @@ HOSTILE_SETTINGS = [
     (dict(tools=True), "a field of its own"), (dict(type="screen"), "no such setting"),
     (dict(name="x"), "no such setting"), (dict(budget="x"), "no such setting"),
     (dict(plan=True), "no such setting"), (dict(__class__=1), "no such setting"),
-    ({"": 1}, "no such setting"), ({"x" * 9000: 1}, "no such setting"), (dict(num_samples=51), "at most 50"),
+    ({"": 1}, "no such setting"), ({"x" * 9000: 1}, "no such setting"), (dict(num_samples=201), "at most 200"),
     (dict(num_samples=10 ** 9), "up to a million"), (dict(num_samples=10 ** 400), "up to a million"),
     (dict(num_samples={"type": "all"}), "short word"), (dict(num_samples=["../../etc/passwd"]), "short word"),
     (dict(num_samples="os:system"), "short word"), (dict(num_samples=["a"] * 17), "short word"),

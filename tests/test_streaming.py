@@ -15,7 +15,7 @@ from dataclasses import replace
 import httpx
 import pytest
 from cosee import samples_dir
-from cosee.models.backends import record, streamed_to
+from cosee.models.backends import MAX_STREAMED, record, streamed_to, text_stream
 from cosee.models.client import build_messages, page_request
 from cosee.models.remote import AuthenticationError, ResponseParseError, ServerError, TimeoutError
 from cosee.models.wrappers import RetryingClient
@@ -26,7 +26,7 @@ from cosee.server.episodes import EpisodeService
 from cosee.server.jobs import Job
 from cosee.server.security import Tokens
 from cosee.server.serve import running
-from cosee.utils.config import redact
+from cosee.utils.config import redact, remember_secret
 from cosee.view.widget import LiveEpisode
 from conftest import ROOT
 from fake_servers import (FOUND, FakeServer, answer_in_pieces, anthropic, google, in_pieces, message_in_pieces, openai,
@@ -301,6 +301,23 @@ def test_whoever_listens_to_an_answer_hears_it_come(method, text):
         if method != "direct":
             assert kinds.index("start") < kinds.index("text") < kinds.index("turn")
         assert kinds[-1] == "end"
+
+
+@pytest.mark.parametrize("method", ["direct", "team"])
+def test_what_a_listener_of_an_answer_raises_reaches_whoever_asks(method):
+    def hear(kind, event):
+        if kind == "text" and event["text"]: raise BrokenPipeError("nobody is there any more")
+    with FakeServer(script=[in_pieces(openai(FOUND))] * 3) as server, pytest.raises(BrokenPipeError):
+        answer_question(PAGES, "How much?", client_of(server), choose_policy(method), on_event=hear)
+
+
+def test_a_key_that_the_bound_cuts_is_not_heard():
+    text = "x" * (MAX_STREAMED - len(KEY) + 1) + KEY
+    heard = []
+    with streamed_to(heard.append), text_stream() as stream:
+        remember_secret(KEY)
+        stream.write(text)
+    assert KEY[:12] not in "".join(heard)
 
 
 @pytest.mark.parametrize("method", ["auto", "direct", "team", "require_evidence", "cosee_plan", "blind"])

@@ -86,7 +86,7 @@ class AnswerOutput(Interruptible):
         None, 'write pages, boxes and the Board to this file, which holds all it needs', 'OUT', shown=True)
     sure: Optional[Share] = option(
         None, 'how sure an answer has to be, from 0 to 1; below it is withheld, and shown as a guess (default: '
-              f'{BOUND} without a model, 0 with one)', 'P')
+              f'{BOUND} where a team that takes turns reads without a model, else 0)', 'P')
 
 class AnswerOptions(ClientOptions, TeamOptions, AnswerOutput, FileOptions):
     "What `cosee ask` and `cosee demo` share; which document and which questions is said in ways of their own."

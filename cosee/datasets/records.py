@@ -68,6 +68,8 @@ class Images(Sequence['Image']):
         return [size or self[i].size for i, size in enumerate(page_sizes(self.sources))]
 
     def _join(self, *parts: Iterable[Source]) -> 'Images':
+        if any(isinstance(part, (str, bytes)) for part in parts):
+            raise TypeError('pages are added as a list, also one: images + [path]')
         sources = (part.sources if isinstance(part, Images) else part for part in parts)
         return Images([source for several in sources for source in several], self.where)
 

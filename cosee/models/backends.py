@@ -403,7 +403,8 @@ class TextStream:
 
     def end(self):
         "Tell what is left; nothing is told after this."
-        self._tell(redact(self.text[self.start:]))
+        is_cut = len(self.text) == MAX_STREAMED   # perhaps in the middle of a key
+        self._tell((redact_unfinished if is_cut else redact)(self.text[self.start:]))
         self.is_open = False
 
     def _tell(self, now: str):
@@ -443,6 +444,17 @@ def text_events(
     step: int,  # round of the team
     agent: str  # who writes
 ) -> AbstractContextManager[None]:
-    "Have `on_event` hear the replies of an agent in this block as events of the kind 'text'."
+    """Have `on_event` hear the replies of an agent in this block as events of the kind 'text'; what it raises is
+    raised behind the block, since a model is at work in it."""
     if on_event is None or _listener.get(on_event) is None: return nullcontext()
-    return streamed_to(lambda piece: on_event('text', dict(step=step, agent=agent, text=piece)))
+    return _tell_text(on_event, step, agent)
+
+@contextmanager
+def _tell_text(on_event: Callable[[str, Any], Any], step: int, agent: str) -> Iterator[None]:
+    raised = list[BaseException]()
+    def tell(piece: str):
+        if raised: return
+        try: on_event('text', dict(step=step, agent=agent, text=piece))
+        except Exception as e: raised.append(e)
+    with streamed_to(tell): yield
+    if raised: raise raised[0]

@@ -90,7 +90,7 @@ class RunConfig(_Strict):
     methods: list[Union[str, dict[str, Any]]] = Field(default=['direct', 'cosee_base'], min_length=1)   # and how
     budget: BudgetConfig = BudgetConfig()      # what a question may cost
     metrics: Optional[dict[str, str]] = None   # metric -> flavour; None: those of the data set
-    gen: dict[str, Any] = {}                   # generation settings over those of the methods
+    gen: dict[str, Any] = {}                   # generation settings over those of the methods; teams keep temperatures
     seed: int = Field(default=0, ge=0)         # of everything that is drawn by chance
     trace: bool = True                         # keep Board and trace of each record?
     plugins: list[str] = []                    # modules of your own that register methods and clients

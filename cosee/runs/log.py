@@ -49,7 +49,6 @@ class Record(EpisodeFields, total=False):
     meta: Required[Annotated[dict[str, Any], checked_as(_Meta)]] # what scorers and reports look at besides
     status: Required[Annotated[str, checked_as(Literal['ok', 'failed'])]]
     error: Required[Optional[str]]                           # why it failed
-    fault: Annotated[str, OR_NULL]                           # what kept it from its answer, where the error says so
     outcome: Required[Annotated[str, OR_NULL]]               # how it ended, see `record_outcome`
     attempt: Required[Count]                                 # how often it was tried
     times: Required[Annotated[dict[str, Any], checked_as(_Times)]] # seconds it took, and when it ended

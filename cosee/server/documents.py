@@ -458,6 +458,7 @@ class Library:
         except OSError as e: raise RequestError(f'{_clean_name(name)}: cannot be read') from e
         if (known := self._find_known(caller, mark)) is None:
             return self._add_document(caller, found.name, 'path', files, mark, password, beside)
+        if password: known.password = password
         before = known.left_out
         known.note_left_out(beside)
         if known.left_out != before: self._record_document(known)

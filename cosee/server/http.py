@@ -24,7 +24,7 @@ from .. import __version__
 from .documents import Caller, DocumentInfo, RequestError
 from ..episode import AnswerPage, Confidence, GuessedAnswer, NamedFiles, Printed, Reason, Stopped
 from ..qa import method_names
-from .answering import (EpisodeInfo, LeftOutFiles, Note, OVER, Settings, ToldFault, UnreadPages)
+from .answering import EndedAs, EpisodeInfo, LeftOutFiles, Note, OVER, Settings, ToldFault, UnreadPages
 from .episodes import EpisodeService, PagesRead
 from .jobs import EpisodeEvent
 from .security import (AllowedHosts, CALLER, LOCAL_HOSTS, SMALL_BODY, SecurityMiddleware, Tokens,
@@ -97,6 +97,7 @@ class EpisodeForm(BaseModel):
     stopped: Stopped
     error: Optional[str] = Field(description='why there is no answer, where something went wrong')
     fault: ToldFault
+    outcome: EndedAs
     usage: dict[str, Any] = Field(description='tokens and calls')
     reading: Optional[dict[str, Any]] = Field(description='tokens of pages that a model wrote down, each paid for '
                                               'once, and how many were kept from before')

@@ -136,6 +136,10 @@ class ToolAgent(Agent):
             self.role_prompt += '\n' + _describe_tools(known, max_calls)
             if self.brief: self.brief += '\n' + _describe_tools(known, max_calls, of_lines=True)
 
+    def has_turn(self) -> bool:
+        "Is anything left for the agent to do?"
+        return self.agent.has_turn()
+
     def toolbox(self, sight: Sight) -> Toolbox:
         "Gather the tools for one document, with their policy."
         tools = [page_tools(sight, [t])[0] if isinstance(t, str) else t for t in self.tools]

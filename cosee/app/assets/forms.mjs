@@ -19,7 +19,7 @@ const check = (name, value, text, checked) =>
 
 const words = {
   focus: { auto: 'as needed', all: 'all pages', top: 'the best pages', overview: 'an overview first' },
-  order: { sequential: 'one after the other', parallel: 'all at once' },
+  order: { sequential: 'one after the other', parallel: 'all at once', blind: 'first answers unheard' },
 };
 const named = text => text.replaceAll('_', ' ');
 
@@ -39,7 +39,7 @@ export function settingsForm(element, start, said) {
   );
   const ofTeam = [
     team,
-    field('Order', choice('order', ['sequential', 'parallel'], usual.order, words.order)),
+    field('Order', choice('order', ['sequential', 'parallel', 'blind'], usual.order, words.order)),
     field('Rounds at most', number('max_steps', usual.max_steps, 1, 12)),
     field('Pages they see', choice('focus', ['auto', 'all', 'top', 'overview'], usual.focus, words.focus)),
     field('Pages searched for', number('k', usual.k, 1, 50)),

@@ -265,9 +265,10 @@ export const MARKS = [
   ['open', 'Not marked', e => e.right === null || e.right === undefined],
 ];
 
-// The same words as everywhere, see `answer_words` of cosee.controller.
+// The same words as everywhere, see `answer_words` of cosee.episode.
 export function answerInWords(e) {
-  const none = e.fault ? 'No answer' : 'Not answerable from these pages';
+  const isSilent = e.fault || ['silent', 'not asked', 'failed'].includes(e.outcome);
+  const none = isSilent ? 'No answer' : 'Not answerable from these pages';
   if (e.state === 'done') return e.answer ?? (e.guess ? `Withheld; the guess is: ${e.guess}` : none);
   const why = String(e.error ?? '').replace(/^\w+: /, '');
   return (
