@@ -19,7 +19,7 @@ from stages import Stages
 from cosee.agents import team
 from cosee.text.linearization import WrittenPage
 from cosee.models.backends import Backend, Config, PlannerConfig
-from cosee.pages import PageError
+from cosee.models.client import NoRoom
 from cosee.planner.state import PlanControlFlags, PlannerOutput
 from cosee.runs.config import BudgetConfig, ClientConfig, DataConfig, RunConfig
 from cosee.screen.config import ScreenConfig
@@ -33,7 +33,7 @@ def shown(name):
 @pytest.mark.slow
 def test_classes_of_fields_show_their_fields():
     assert "class WrittenPage(NamedTuple):\n    text: str\n    lines: list[Line]   # what" in shown(WrittenPage)
-    assert shown(PageError).strip() == "python\nclass PageError(ValueError)"
+    assert shown(NoRoom).strip() == "python\nclass NoRoom(ValueError)"
     assert "    methods: list[Union[str, dict[str, Any]]] = Field(" in shown(RunConfig)
     assert "def team(" in shown(team)
 
