@@ -219,7 +219,7 @@ class Board:
         kept = sorted((c for cells in best for c in cells), key=worth)
         def told(drop: int) -> list[Cell]: return sorted(kept[drop:], key=_age)
         def fits(drop: int) -> bool: return len(_render(told(drop))) <= max_total_chars
-        shown = told(bisect_left(range(len(kept)), True, key=fits))
+        shown = told(0 if fits(0) else bisect_left(range(len(kept)), True, lo=1, key=fits))
         if shown or not kept: return _write_cells(shown)
         room = max_total_chars - len(_render(kept[-1:], 1)) + 1   # for the newest note, cut if need be
         return _write_cells(kept[-1:], room) if room > 0 else BoardView('', ())

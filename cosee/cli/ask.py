@@ -136,7 +136,6 @@ def _choose_policy(args: AnswerOptions) -> Policy:
 
 def _check_questions(args: AnswerOptions) -> list[str]:
     "The questions; raises `Stop` for options that cannot be used"
-    _choose_policy(args)
     for name in (args.client or '', *args.fallback): check_client(args, name)
     if not all(map(one_line, args.question)):
         raise Stop('--question: a question is empty; write what you want to know', BAD_INPUT)
@@ -157,6 +156,7 @@ class Asking:
     pages: Pages
     client: VLMClient
     policy: Policy
+    questions: list[str]
     tell: Tell
     focus: FocusSpec = 'auto'        # which pages are shown
     max_tokens: Optional[int] = None # for each question
@@ -184,6 +184,7 @@ def _begin(args: AnswerOptions) -> Asking:
     "Open the document, and who is asked; whatever the user can mend raises `Stop`"
     from cosee.models.remote import VLMClientError
     from cosee.pages import files_of, load_pages
+    policy, questions = _choose_policy(args), _check_questions(args)
     try:
         pages = load_pages(args.files, dpi=args.dpi or _DPI, pages=args.pages, password=args.password)
         explain_client(args)
@@ -193,7 +194,7 @@ def _begin(args: AnswerOptions) -> Asking:
         if args.pages and (last := page_names_of(pages)[-1]) != f'page {len(pages)}':
             say(args, f'pages are counted within this choice: the last one is {last}')
         tell_duties(args, args.client or '', read_roles(args.agents))
-        return Asking(pages, make_client(args), _choose_policy(args), partial(say, args), max_tokens=args.max_tokens,
+        return Asking(pages, make_client(args), policy, questions, partial(say, args), max_tokens=args.max_tokens,
                       snap=_SNAPS[args.snap], dpi=args.dpi or _DPI, hints=args.client == 'ocr',
                       shows_drafts=sys.stderr.isatty() and not args.quiet and not args.as_json,
                       transcriber=open_transcriber(args))
@@ -460,14 +461,14 @@ def _ask_one(asking: Asking, question: str) -> Result:
 def _ask_all(args: AnswerOptions) -> Asking:
     "Ask all questions about a document"
     from cosee.models.transcriber import PageBill, page_bill
-    questions, asking = _check_questions(args), _begin(args)
-    args.on_interrupt = lambda: _describe_rest(asking, len(questions), args.as_json)
+    asking = _begin(args)
+    args.on_interrupt = lambda: _describe_rest(asking, args.as_json)
     asking.bill = PageBill()
     with page_bill(asking.bill):
         _read_ahead(args, asking)
         _tell_method(asking)
-        for i, question in enumerate(questions, 1):
-            asking.tell(f'question {i} of {len(questions)}: {one_line(question, 200)}')
+        for i, question in enumerate(asking.questions, 1):
+            asking.tell(f'question {i} of {len(asking.questions)}: {one_line(question, 200)}')
             _ask_one(asking, question)
     asking.tell('')
     args.on_interrupt = None
@@ -492,12 +493,12 @@ def _write_page(asking: Asking, place: str, as_json: bool):
     print(f'Pages, boxes and Board: {path}', file=sys.stderr if as_json else sys.stdout)
 
 # %% ../../nbs/cli/06_ask.ipynb #fe430b47
-def _describe_rest(asking: Asking, questions: int, as_json: bool) -> str:
+def _describe_rest(asking: Asking, as_json: bool) -> str:
     "Print the answers that there are; in words, what was kept"
     done, words = len(asking.results), getattr(asking.client, 'words', None)
     if done: _print_results(asking, as_json)
     read = words.counts['ocr'] + words.counts['model'] if words else 0
-    parts = [f'{done} of {counted(questions, "question")} answered'] if done else []
+    parts = [f'{done} of {counted(len(asking.questions), "question")} answered'] if done else []
     if read and words and words.pages.files: parts.append(f"{counted(read, 'page')} read by "
                                                          f"{'a model' if words.counts['model'] else 'OCR'} and kept: "
                                                          'the same command goes on from there')
