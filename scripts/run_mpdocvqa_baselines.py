@@ -1,17 +1,17 @@
-"""The rivals of the teams on MP-DocVQA: `cosee run configs/mpdocvqa.yaml` with these methods, and what else is given.
+"""The rivals of CoSee's teams on MP-DocVQA: `cosee run configs/mpdocvqa.yaml` with these methods, and its options.
 
-  python scripts/run_mpdocvqa_baselines.py --root ~/data/mpdocvqa --model-path ~/models/Qwen3-VL-4B-Instruct
+example:
+  python scripts/run_mpdocvqa_baselines.py --root ~/data/mpdocvqa --split val --limit 20 \\
+      --model-path ~/models/Qwen3-VL-4B-Instruct
 
-`--help` names the other arguments: split, number of questions, steps, agents, budget, workers, folder of the run.
+Each answer is kept with its trace and Board as a line of records.jsonl in the folder of the run (--output-dir), and
+the same command goes on with it. The table at the end has the mean of each metric, counted as `aggregate_metrics`
+counts it, but that a right "not answerable" is right, and a question that failed is wrong.
+The other script of this data set is run_mpdocvqa_cosee.py.
 """
 import sys
-from pathlib import Path
 
-from cosee.cli.start import main
-
-CONFIG = Path(__file__).resolve().parent.parent / "configs/mpdocvqa.yaml"
-METHODS = "direct,cot,self_consistency,chat,single_board"
+from methods import run_methods
 
 if __name__ == "__main__":
-    methods = [] if any(a.startswith("--method") for a in sys.argv) else ["--method", METHODS]
-    sys.exit(main(["run", str(CONFIG), *methods, *sys.argv[1:]]))
+    sys.exit(run_methods(__doc__, "mpdocvqa", "direct,cot,self_consistency,chat,single_board", sys.argv[1:]))

@@ -1,17 +1,17 @@
-"""CoSee's teams on SlideVQA: `cosee run configs/slidevqa.yaml` with these methods, and what else is given.
+"""CoSee's teams on SlideVQA: `cosee run configs/slidevqa.yaml` with these methods, and its options.
 
-  python scripts/run_slidevqa_cosee.py --root ~/data/slidevqa --model-path ~/models/Qwen3-VL-4B-Instruct
+example:
+  python scripts/run_slidevqa_cosee.py --root ~/data/slidevqa --split dev --limit 20 \\
+      --model-path ~/models/Qwen3-VL-4B-Instruct
 
-`--help` names the other arguments: split, number of questions, steps, agents, budget, workers, folder of the run.
+Each answer is kept with its trace and Board as a line of records.jsonl in the folder of the run (--output-dir), and
+the same command goes on with it. The table at the end has the mean of each metric, counted as `aggregate_metrics`
+counts it, but that a right "not answerable" is right, and a question that failed is wrong.
+The other script of this data set is run_slidevqa_baselines.py.
 """
 import sys
-from pathlib import Path
 
-from cosee.cli.start import main
-
-CONFIG = Path(__file__).resolve().parent.parent / "configs/slidevqa.yaml"
-METHODS = "cosee_light,cosee_base,cosee_expanded,escalate"
+from methods import run_methods
 
 if __name__ == "__main__":
-    methods = [] if any(a.startswith("--method") for a in sys.argv) else ["--method", METHODS]
-    sys.exit(main(["run", str(CONFIG), *methods, *sys.argv[1:]]))
+    sys.exit(run_methods(__doc__, "slidevqa", "cosee_light,cosee_base,cosee_expanded,escalate", sys.argv[1:]))

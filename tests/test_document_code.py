@@ -321,6 +321,7 @@ def test_the_plan_of_a_stand_in_is_its_own():
 @pytest.mark.parametrize("name", ["mpdocvqa_cosee", "mpdocvqa_baselines", "slidevqa_cosee", "slidevqa_baselines"])
 def test_a_script_by_its_documented_name_runs_its_configuration(name, tmp_path, monkeypatch):
     "A data set in its own form, a split, steps and agents, predictions and traces in the folder that is named."
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     sample = next(iter(make_samples(1)))
     root = write_layout(name.partition("_")[0], [sample], tmp_path / "data")
     method = "cosee_light" if name.endswith("cosee") else "cot"
@@ -333,6 +334,18 @@ def test_a_script_by_its_documented_name_runs_its_configuration(name, tmp_path, 
     [record] = run
     assert ended.value.code == 0 and record["status"] == "ok" and record["method"] == method
     assert name.startswith(run.about["config"]["dataset"]["name"]) and record["answer"] and record["trace"]
+
+
+@pytest.mark.parametrize("name", ["mpdocvqa_cosee", "mpdocvqa_baselines", "slidevqa_cosee", "slidevqa_baselines"])
+def test_the_help_of_a_script_names_itself_its_data_set_and_an_example_that_runs(name):
+    script = ROOT / f"scripts/run_{name}.py"
+    said = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True, check=True).stdout
+    data_set = name.partition("_")[0]
+    example = said.partition("example:")[2].partition("\n\n")[0]
+    assert f"python scripts/{script.name} --root ~/data/{data_set}" in example
+    assert {"mpdocvqa": "MP-DocVQA", "slidevqa": "SlideVQA"}[data_set] in said and "aggregate_metrics" in said
+    options = said.partition("usage: cosee run")[2]
+    assert all(f"{option} " in options for option in re.findall(r"--[a-z-]+", example))
 
 
 # --- pages, boards and prompts ---
