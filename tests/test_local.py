@@ -187,7 +187,7 @@ def test_the_command_line(random_folder, capsys, tmp_path, doc):
 def test_weights_of_another_architecture_are_sent_to_the_client_that_opens_them(random_folder):
     folder = random_folder("qwen2_5_vl")
     with pytest.raises(ModelError, match=r"'qwen2_5_vl' model, not qwen3_vl; the client `local` opens it"):
-        create_vlm_client("qwen.m", {"model_path": str(folder)})
-    assert create_vlm_client("local.m", model_path=str(folder)).family is FAMILIES["qwen2_5_vl"]
-    with pytest.raises(ModelError, match="get the weights"):
-        create_vlm_client("qwen.m", {"model_path": str(folder / "none")})
+        create_vlm_client("qwen.m", {"model_path": folder})
+    assert create_vlm_client("local.m", model_path=folder).family is FAMILIES["qwen2_5_vl"]
+    with pytest.raises(ModelError, match="no such directory.*get the weights"):
+        create_vlm_client("qwen.m", {"model_path": f"{folder}/none"})
