@@ -291,6 +291,7 @@ def _import_file(path: Path):
 EXTRA_OF = dict(
     torch='qwen', torchvision='qwen', transformers='qwen', accelerate='qwen', safetensors='qwen',
     qwen_vl_utils='qwen', bitsandbytes='qwen', llguidance='qwen', pandas='table', pyarrow='parquet',
+    openpyxl='office',
     anthropic='anthropic', langgraph='planner', ray='ray', xllamacpp='gguf', docling_core='transcripts',
     anywidget='widget', ipywidgets='widget', traitlets='widget',
     matplotlib='pictures', inspect_ai='inspect', mcp='mcp',
@@ -332,7 +333,7 @@ def pip_install(
 def _read_origin() -> dict[str, Any]:
     "What pip noted about where CoSee came from; {} where it came from an index, or is not installed"
     from importlib.metadata import distributions
-    own = (found for found in distributions(name='cosee') if found.read_text('RECORD'))   # not what a build left behind
+    own = (found for found in distributions(name='cosee') if found.read_text('RECORD'))   # no leftover of a build
     try: return json.loads(next((found.read_text('direct_url.json') for found in own), None) or '{}')
     except ValueError: return {}
 
