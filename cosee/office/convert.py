@@ -7,7 +7,7 @@ from __future__ import annotations
 
 # %% auto #0
 __all__ = ['MAX_COLUMNS', 'SECONDS', 'MOST_OPEN', 'find_soffice', 'advise_install', 'find_obstacle', 'work_folder', 'Converted',
-           'join_notes', 'convert', 'clean_page', 'clean_table', 'write_lines']
+           'count_are', 'join_notes', 'convert', 'clean_page', 'clean_table', 'write_lines']
 
 # %% ../../nbs/office/03_convert.ipynb #6174955d
 import atexit, json, os, shutil, signal, subprocess, sys, tempfile, threading
@@ -21,6 +21,7 @@ from .html import clean_html, html_lines
 from .kinds import KINDS, OfficeError, decode_text, run_apart
 from .plain import MAX_ROWS, read_csv, table_lines, write_plain
 from ..utils.files import CACHE_LIMITS, FileCache, cache_folder, digest, file_hash
+from ..utils.text import counted
 
 # %% ../../nbs/office/03_convert.ipynb #80a0b46f
 _USUAL = {'darwin': ('/Applications/LibreOffice.app/Contents/MacOS/soffice',),
@@ -29,11 +30,15 @@ _USUAL = {'darwin': ('/Applications/LibreOffice.app/Contents/MacOS/soffice',),
 
 def find_soffice() -> Optional[str]:
     "Find the program of LibreOffice; None where there is none. Raises `OfficeError` where COSEE_SOFFICE names none."
-    if said := os.environ.get('COSEE_SOFFICE'):
-        if said == 'off' or shutil.which(said): return None if said == 'off' else shutil.which(said)
-        raise OfficeError(f'COSEE_SOFFICE names {said}, which is no program')
-    found = (shutil.which(name) for name in ('soffice', 'libreoffice', *_USUAL.get(sys.platform, ())))
-    return next(filter(None, found), None)
+    return _find_program(os.environ.get('COSEE_SOFFICE', ''), os.environ.get('PATH', ''))
+
+@cache
+def _find_program(said: str, path: str) -> Optional[str]:
+    if said == 'off': return None
+    names = [said] if said else ['soffice', 'libreoffice', *_USUAL.get(sys.platform, ())]
+    found = next(filter(None, (shutil.which(name, path=path) for name in names)), None)
+    if said and not found: raise OfficeError(f'COSEE_SOFFICE names {said}, which is no program')
+    return found
 
 # %% ../../nbs/office/03_convert.ipynb #ac5fbd36
 _PART = {'docx': 'writer', 'doc': 'writer', 'odt': 'writer', 'rtf': 'writer', 'html': 'writer',
@@ -103,6 +108,7 @@ def _write_profile(folder: Path, source: Path, kind: str):
     (user / 'registrymodifications.xcu').write_text(assets.joinpath('profile.xcu').read_text('utf-8'), 'utf-8')
     program = assets.joinpath('convert.bas').read_text('utf-8')
     names = dict(source=source.as_uri(), target=(folder / 'out.pdf').as_uri(), report=(folder / 'report.txt').as_uri(),
+                 notes=(folder / 'notes.pdf').as_uri(),
                  filter=_FILTERS[kind], options=_CSV if kind == 'csv' else '', rows=MAX_ROWS, columns=MAX_COLUMNS,
                  export=f'{_PART[kind]}_pdf_Export')
     for name, value in names.items(): program = program.replace('{' + name + '}', str(value))
@@ -162,19 +168,25 @@ def _read_report(folder: Path) -> dict[str, list[int]]:
             out.setdefault(what, []).append(int(count))
     return out
 
-def _count(n: int, noun: str) -> str: return f"{n:,} {noun}{'s' * (n != 1)} {'is' if n == 1 else 'are'}"
+def count_are(
+    n: int,   # how many
+    noun: str # what, in the singular
+) -> str:     # such as '1 comment is'
+    "A number of things, and the verb behind it."
+    return f"{counted(n, noun)} {'is' if n == 1 else 'are'}"
 
 def _word_report(report: dict[str, list[int]]) -> list[str]:
     "Word what is not shown"
     sums = {what: sum(counts) for what, counts in report.items()}
-    words = {'changes': f"{_count(sums.get('changes', 0), 'tracked change')} shown as accepted; "
+    words = {'changes': f"{count_are(sums.get('changes', 0), 'tracked change')} shown as accepted; "
                         'what was there before is not read',
              'unaccepted': 'not all tracked changes could be accepted; old and new text are both shown',
-             'comments': f"{_count(sums.get('comments', 0), 'comment')} not read",
-             'hidden sheets': f"{_count(sums.get('hidden sheets', 0), 'hidden sheet')} not read; show it and save it again",
+             'comments': f"{count_are(sums.get('comments', 0), 'comment')} not read",
+             'hidden sheets': f"{count_are(sums.get('hidden sheets', 0), 'hidden sheet')} not read; show it and save it again",
              'hidden cells': 'hidden rows or columns are not read; show them and save it again',
              'cut rows': f'of its sheets, no more than {MAX_ROWS:,} rows are read',
              'cut columns': f'of a sheet, no more than {MAX_COLUMNS} columns are read',
+             'lost notes': 'notes of the speaker are not read',
              'plain': 'converted without a look at tracked changes, hidden sheets and notes'}
     return [text for what, text in words.items() if sums.get(what)]
 
@@ -195,32 +207,30 @@ def _convert_file(source: Path, kind: str, folder: Path) -> Converted:
         report = {'plain': [1]}
     elif 'done' not in report: out.unlink(missing_ok=True)
     if not out.is_file() or not out.stat().st_size: raise OfficeError(_REFUSED)
-    if report.get('notes') and report.get('slides'): run_apart(join_notes, out, report['slides'][0], report['notes'])
+    if (folder / 'notes.pdf').is_file():
+        try: run_apart(join_notes, out, folder / 'notes.pdf', report['notes'])
+        except OfficeError: report['lost notes'] = [1]
     return Converted(out, _word_report(report))
 
-# %% ../../nbs/office/03_convert.ipynb #2d0014ed
+# %% ../../nbs/office/03_convert.ipynb #74a1c07c
 def join_notes(
-    path: Any,       # of the PDF, which is written anew
-    slides: int,     # how many
-    noted: list[int] # those with notes, from 1
+    path: Any,       # of the PDF of the slides, which is written anew
+    notes: Any,      # path of the PDF of their notes
+    noted: list[int] # slides with notes, from 1
 ):
-    "Put pages with notes in the place of their slides, as a job; pages that are not twice the slides stay as they are."
-    import ctypes, pypdfium2
-    from pypdfium2 import raw
-    with pypdfium2.PdfDocument(str(path)) as pdf:
-        if len(pdf) != 2 * slides: return
-        wanted = [n - 1 + slides * (n in noted) for n in range(1, slides + 1)]
-        for at in reversed(range(2 * slides)):
-            if at not in wanted: del pdf[at]
-        places = sorted(wanted)
-        for at, page in enumerate(wanted):
-            now = places.index(page)
-            if now == at: continue
-            raw.FPDF_MovePages(pdf.raw, (ctypes.c_int * 1)(now), 1, at)
-            places.insert(at, places.pop(now))
-        new = Path(str(path) + '.new')
-        pdf.save(str(new))
-    os.replace(new, path)
+    "Show pages of notes in the place of their slides, as a job; raises `OfficeError` where they do not belong together."
+    import pypdfium2 as pdfium
+    with pdfium.PdfDocument(str(path)) as slides, pdfium.PdfDocument(str(notes)) as pages:
+        if len(pages) != len(slides): raise OfficeError('its notes do not belong to its slides')
+        for n in noted:
+            picture, page, (w, h) = pages.page_as_xobject(n - 1, slides), slides[n - 1], pages.get_page_size(n - 1)
+            for one in list(page.get_objects(max_depth=1)): page.remove_obj(one)
+            for box in (page.set_mediabox, page.set_cropbox): box(0, 0, w, h)
+            page.insert_obj(picture.as_pageobject())
+            page.gen_content()
+            page.close()
+        slides.save(f'{path}.new')
+    os.replace(f'{path}.new', path)
 
 # %% ../../nbs/office/03_convert.ipynb #1e6a78c3
 _VERSION = 1       # of what a conversion gives
@@ -288,7 +298,7 @@ def _make_of_text(path: Path, kind: str, folder: Path) -> Converted:
     "Make a PDF of a web page or a table"
     source, lines, notes = folder / f'in.{kind}', folder / 'lines.json', list[str]()
     found = run_apart(clean_page if kind == 'html' else clean_table, path, source, lines)
-    if found and kind == 'html': notes.append(f"{_count(found, 'picture')} not loaded from the net")
+    if found and kind == 'html': notes.append(f"{count_are(found, 'picture')} not loaded from the net")
     elif found: notes.append(f'no more than {MAX_ROWS:,} rows are read')
     if find_soffice():
         made = _convert_file(source, kind, folder)

@@ -6,18 +6,19 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['MAX_PARTS', 'Part', 'Mail', 'parse_eml', 'parse_msg', 'MailPage', 'make_page', 'Attached', 'ReadMail', 'unpack_mail',
-           'read_mail']
+__all__ = ['MAX_PARTS', 'MOST_UNPACKED', 'Part', 'Mail', 'parse_eml', 'parse_msg', 'MailPage', 'make_page', 'Attached',
+           'ReadMail', 'unpack_mail', 'read_mail']
 
-# %% ../../nbs/office/04_mail.ipynb #9bbad01f
-import base64, email, re
+# %% ../../nbs/office/04_mail.ipynb #7b130c82
+import base64, email, re, shutil
+from collections import OrderedDict
 from collections.abc import Iterator
 from email import policy
 from email.message import EmailMessage, Message
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
-from .convert import Converted, convert, work_folder
+from .convert import Converted, convert, count_are, work_folder
 from .html import MAX_PICTURE, clean_html, html_lines
 from .kinds import OfficeError, decode_text, run_apart
 from ..utils.files import digest, file_hash
@@ -146,12 +147,15 @@ def make_page(
     mail: Mail
 ) -> MailPage:
     "Write a mail as a web page, with its head, its text and the names of its files."
-    pictures = {part.id: f'data:{part.picture};base64,{base64.b64encode(part.data).decode()}'
-                for part in mail.parts if part.id and part.picture and len(part.data) < MAX_PICTURE}
+    pictures, room = dict[str, str](), 2 * MAX_PICTURE
+    for part in mail.parts:
+        if not (part.id and part.picture and len(part.data) <= min(room, MAX_PICTURE)): continue
+        room -= len(part.data)
+        pictures[part.id] = f'data:{part.picture};base64,{base64.b64encode(part.data).decode()}'
     page, notes = clean_html(mail.html, pictures), list(mail.notes)
     as_html = _choose_html(mail, page.html)
     parts = [p for p in mail.parts if not (as_html and p.id in pictures and f'cid:{p.id}' in mail.html)]
-    if as_html and page.remote: notes.append(f'{page.remote} pictures of the mail are not loaded from the net')
+    if as_html and page.remote: notes.append(f"{count_are(page.remote, 'picture')} not loaded from the net")
     names = {'Attachments': ', '.join(p.name for p in parts[:MAX_PARTS])}
     head = ''.join(f'<p><b>{name}:</b> {escape(text[:2000])}</p>' for name, text in (mail.head | names).items() if text)
     text = '\n'.join(notes[:1]) if _SEALED in notes else mail.text.replace('\r', '')
@@ -167,6 +171,9 @@ class ReadMail(NamedTuple):
     "A mail as a PDF and files."
     page: Converted
     attached: list[Attached]
+
+MOST_UNPACKED = 200   # mails whose files lie in the folder of this process
+_unpacked = OrderedDict[Path, None]()
 
 def unpack_mail(
     path: Any,  # of the mail
@@ -191,8 +198,12 @@ def read_mail(
     kind: str   # 'eml' or 'msg'
 ) -> ReadMail:
     "Read a mail as a PDF of its text, and the files that are attached; raises `OfficeError`."
-    folder = work_folder() / digest(['mail', file_hash(path), kind, str(path)], 40)
+    try: folder = work_folder() / digest(['mail', file_hash(path), kind], 40)
+    except OSError as e: raise OfficeError(f'it cannot be read ({e.strerror})') from e
     folder.mkdir(exist_ok=True)
+    _unpacked.pop(folder, None)
+    _unpacked[folder] = None
+    while len(_unpacked) > MOST_UNPACKED: shutil.rmtree(_unpacked.popitem(last=False)[0], ignore_errors=True)
     names, notes = run_apart(unpack_mail, path, kind, folder)
     page = convert(folder / 'mail.html', 'html')
     files = [Attached(name, folder / f'{n}{Path(name).suffix[:10]}') for n, name in enumerate(names, 1)]

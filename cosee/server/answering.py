@@ -266,8 +266,11 @@ def _label_files(document: Document) -> dict[str, str]:
 
 def _name_files(document: Document) -> dict[str, list[int]]:
     "The files of a document as people call them -> their pages"
-    labels = _label_files(document)
-    return {labels.get(name, name): pages for name, pages in files_of(document.pages).items()}
+    labels, out = _label_files(document), dict[str, list[int]]()
+    for name, pages in files_of(document.pages).items():
+        file, attached, of_mail = name.partition(': ')
+        out[labels.get(name) or labels.get(file, file) + attached + of_mail] = pages
+    return out
 
 def _run_policy(episode: RunningEpisode, document: Document, client: VLMClient, ledger: Ledger) -> EpisodeFields:
     "Answer in a way that can be watched turn by turn, and ended."

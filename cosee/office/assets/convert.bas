@@ -24,7 +24,8 @@ Sub Main
     ElseIf doc.supportsService("com.sun.star.presentation.PresentationDocument") Then
       PrepareSlides(doc)
     End If
-    Store(doc)
+    Store(doc, "{target}", False)
+    If WithNotes Then Store(doc, "{notes}", True)
     Say("done", 1)
   End If
   Goto Ended
@@ -43,17 +44,18 @@ Sub Say(what, count)
   Close #f
 End Sub
 
-Sub Store(doc)
+Sub Store(doc, target, onlyNotes)
   Dim out(1) as new com.sun.star.beans.PropertyValue
-  Dim how(4) as new com.sun.star.beans.PropertyValue
-  how(0).Name = "ExportBookmarks": how(0).Value = True
-  how(1).Name = "ExportNotesPages": how(1).Value = WithNotes
-  how(2).Name = "ExportHiddenSlides": how(2).Value = True
-  how(3).Name = "ExportFormFields": how(3).Value = False
-  how(4).Name = "ReduceImageResolution": how(4).Value = False
+  Dim how(5) as new com.sun.star.beans.PropertyValue
+  how(0).Name = "ExportBookmarks": how(0).Value = Not onlyNotes
+  how(1).Name = "ExportNotesPages": how(1).Value = onlyNotes
+  how(2).Name = "ExportOnlyNotesPages": how(2).Value = onlyNotes
+  how(3).Name = "ExportHiddenSlides": how(3).Value = True
+  how(4).Name = "ExportFormFields": how(4).Value = False
+  how(5).Name = "ReduceImageResolution": how(5).Value = False
   out(0).Name = "FilterName": out(0).Value = "{export}"
   out(1).Name = "FilterData": out(1).Value = how()
-  doc.storeToURL("{target}", out())
+  doc.storeToURL(target, out())
 End Sub
 
 Function CountAll(things)
