@@ -228,9 +228,10 @@ def _prepare_decoder(kind: str, where: str):
     if kind == 'JPEG2000' and not features.check('jpg_2000'):
         raise PageError(f'{where}: this Pillow reads no JPEG 2000; save it as JPEG')
     if kind != 'HEIF': return
-    try: from pillow_heif import register_heif_opener
-    except ImportError as e:
-        raise PageError(f'{where}: it is a HEIC picture; pip install "cosee[office]", or save it as JPEG') from e
+    from cosee.utils.config import need
+    try: need('a HEIC picture', 'pillow_heif')
+    except ImportError as e: raise PageError(f'{where}: {e}; or save it as JPEG') from e
+    from pillow_heif import register_heif_opener
     register_heif_opener(thumbnails=False)
 
 _STRIP = 64   # lines that are copied at once: they stay in the processor's cache

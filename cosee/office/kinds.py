@@ -29,6 +29,7 @@ def run_apart(
     seconds: float = SECONDS # of a processor
 ) -> Any:
     "Work on a file in another process; raises `OfficeError` for whatever comes of that."
+    args = tuple(a.absolute() if isinstance(a, Path) else a for a in args)   # the other process works elsewhere
     try: return apart(job, *args, seconds=seconds)
     except JobError as e:
         raise OfficeError(e.said if e.raised == job_name(OfficeError) else 'it is broken or cut off') from e

@@ -14,13 +14,14 @@ import base64, email, re, shutil
 from collections import OrderedDict
 from collections.abc import Iterator
 from email import policy
-from email.message import EmailMessage, Message
+from email.message import Message
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 from .convert import Converted, convert, count_are, work_folder
 from .html import MAX_PICTURE, clean_html, html_lines
 from .kinds import OfficeError, decode_text, run_apart
+from ..utils.config import need
 from ..utils.files import digest, file_hash
 
 # %% ../../nbs/office/04_mail.ipynb #76de70dd
@@ -113,8 +114,9 @@ def parse_msg(
     data: bytes # of the file
 ) -> Mail:
     "Read a mail that Outlook saved; raises `OfficeError` where what reads it is not installed."
-    try: from oxmsg import Message as OutlookMail
-    except ImportError as e: raise OfficeError('it is an Outlook mail; pip install "cosee[office]", or save it as .eml') from e
+    try: need('an Outlook mail', 'oxmsg')
+    except ImportError as e: raise OfficeError(f'{e}; or save it as .eml') from e
+    from oxmsg import Message as OutlookMail
     mail = OutlookMail.load(data)
     said = {name.lower(): ' '.join(str(value).split()) for name, value in mail.message_headers.items()}
     to = ', '.join(f'{who.name} <{who.email_address}>' for who in mail.recipients)

@@ -291,7 +291,7 @@ EXTRA_OF = dict(
     qwen_vl_utils='qwen', bitsandbytes='qwen', llguidance='qwen', pandas='table', pyarrow='parquet',
     anthropic='anthropic', langgraph='planner', ray='ray', xllamacpp='gguf', docling_core='transcripts',
     anywidget='widget', ipywidgets='widget', traitlets='widget',
-    matplotlib='pictures', inspect_ai='inspect', mcp='mcp',
+    matplotlib='pictures', inspect_ai='inspect', mcp='mcp', oxmsg='office', pillow_heif='office',
     **{'google.genai': 'google'})
 
 def extra_of(
