@@ -28,6 +28,7 @@ _HIDING = re.compile(r'display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\
 MAX_LETTERS = 20_000_000   # of a page
 _ENDED = {'td': ('td', 'th'), 'th': ('td', 'th'), 'tr': ('tr', 'td', 'th'), 'li': ('li',), 'dt': ('dt', 'dd'),
           'dd': ('dt', 'dd'), 'p': ('p',)}   # what a tag ends that nobody closed
+_BREAKING = _STAY - set('b strong i em u s sub sup code'.split()) | {'hr'}   # no paragraph goes on behind these
 _DEEPEST = 40              # tags within each other; text further down stays, its tags do not
 
 def _is_hidden(attributes: Mapping[str, Optional[str]]) -> bool:
@@ -61,6 +62,7 @@ class _Cleaner(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, Optional[str]]]):
         said = dict(attrs)
+        if self.gone == 'p' and (tag in _BREAKING or tag in _BLOCKS): self.gone = ''   # nobody closed it
         if self.gone:
             self.depth += tag == self.gone
             return

@@ -109,7 +109,7 @@ _NO_SECTOR, _MOST_SECTORS = 0xFFFFFFFA, 20_000
 def _read_chain(f: BinaryIO) -> Iterator[bytes]:
     "Read the sectors of the folder of a compound file"
     head = f.read(512)
-    (shift,), (start, _, _, _, more) = struct.unpack_from('<H', head, 30), struct.unpack_from('<5I', head, 48)
+    (shift,), (start, _, _, _, _, more) = struct.unpack_from('<H', head, 30), struct.unpack_from('<6I', head, 48)
     if head[:8] != OLE or shift not in (9, 12): raise OfficeError('it is broken or cut off')
     def at(sector: int) -> bytes:
         f.seek((sector + 1) << shift)
