@@ -63,7 +63,8 @@ def _explain_errors(where: str, what: str):
 _MAGIC = ((b'\x89PNG\r\n\x1a\n', 'PNG'), (b'\xff\xd8\xff', 'JPEG'),
           (b'II*\0', 'TIFF'), (b'MM\0*', 'TIFF'), (b'II+\0', 'TIFF'), (b'GIF8', 'GIF'),
           (b'\0\0\0\x0cjP  \r\n', 'JPEG2000'), (b'\xff\x4f\xff\x51', 'JPEG2000'))
-_SUFFIXES = {'.pdf', '.png', '.jpg', '.jpeg', '.webp', '.tif', '.tiff', '.gif', '.bmp', '.heic', '.heif', '.avif', '.jp2'}
+_SUFFIXES = {f'.{ending}' for ending in
+             'pdf png jpg jpeg webp tif tiff gif bmp heic heif avif jp2'.split()}
 _PICTURES = {'PNG', 'JPEG', 'WEBP', 'TIFF', 'GIF', 'BMP', 'HEIF', 'AVIF', 'JPEG2000'}
 READS = 'a PDF, a picture, an office file or a mail'   # what is read, in words
 
@@ -96,7 +97,7 @@ def _sniff(
 
 # %% ../nbs/core/00_pages.ipynb #left0002
 def _detect_office(path: Path, head: bytes) -> str:
-    "Tell the kind of an office file or a mail; '' for what is none. Raises `PageError` for one that should not be opened"
+    "Tell the kind of an office file or a mail, '' for what is none; raises `PageError` where it should not be opened"
     from cosee.office.kinds import OfficeError, detect_office
     if path.suffix.lower() == '.mbox': return ''
     try: return detect_office(path, head)
@@ -1171,7 +1172,7 @@ class Pages(Sequence['Image']):
 
 # %% ../nbs/core/00_pages.ipynb #e9232dfa
 def load_pages(
-    source,                          # path of a PDF, picture, office file or mail, folder, PIL image, array, or a list of these
+    source,                          # path of a PDF, picture, office file, mail or folder; image, array, list of these
     dpi: float = 144,                # resolution at which PDFs are drawn
     max_side: Optional[int] = MAX_SIDE, # longest side in pixels, larger pages are scaled down; None: no limit
     pages=None,                      # selection such as '1-3,5' or [1, 5], over the whole document; None: all

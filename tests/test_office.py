@@ -205,7 +205,7 @@ def test_a_workbook_has_each_sheet_on_a_page_of_its_own(tmp_path):
     assert len(pages) == 2 and [(h.title, h.page) for h in pages.outline] == [("Wide", 1), ("Costs", 2)]
     first, second = text_of(pages)
     assert "Column 29" in first and "Row 19" in first and "Rent" in second and "hidden" not in first + second
-    assert [one.why for one in pages.left_out] == ["1 hidden sheet is not read; show it and save it again"]
+    assert [one.why for one in pages.left_out] == ["1 hidden sheet is not read; show and save it again"]
 
 
 # --- with LibreOffice, at length ---

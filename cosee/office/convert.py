@@ -11,6 +11,7 @@ __all__ = ['MAX_COLUMNS', 'SECONDS', 'MOST_OPEN', 'find_soffice', 'advise_instal
 
 # %% ../../nbs/office/03_convert.ipynb #6174955d
 import atexit, json, os, shutil, signal, subprocess, sys, tempfile, threading
+from collections import Counter
 from contextlib import suppress
 from functools import cache
 from html import escape
@@ -42,9 +43,11 @@ def _find_program(said: str, path: str) -> Optional[str]:
 
 # %% ../../nbs/office/03_convert.ipynb #ac5fbd36
 _PART = {'docx': 'writer', 'doc': 'writer', 'odt': 'writer', 'rtf': 'writer', 'html': 'writer',
-         'xlsx': 'calc', 'xls': 'calc', 'ods': 'calc', 'csv': 'calc', 'pptx': 'impress', 'ppt': 'impress', 'odp': 'impress'}
+         'xlsx': 'calc', 'xls': 'calc', 'ods': 'calc', 'csv': 'calc',
+         'pptx': 'impress', 'ppt': 'impress', 'odp': 'impress'}
 _INSTALL = {'debian': 'apt install libreoffice-{part}', 'ubuntu': 'apt install libreoffice-{part}',
-            'fedora': 'dnf install libreoffice-{part}', 'rhel': 'dnf install libreoffice-{part}',
+            'opensuse': 'zypper install libreoffice-{part}', 'fedora': 'dnf install libreoffice-{part}',
+            'rhel': 'dnf install libreoffice-{part}',
             'suse': 'zypper install libreoffice-{part}', 'arch': 'pacman -S libreoffice-still',
             'alpine': 'apk add libreoffice', 'darwin': 'brew install --cask libreoffice',
             'win32': 'winget install TheDocumentFoundation.LibreOffice'}
@@ -58,8 +61,9 @@ def advise_install(
     if release is None:
         with suppress(OSError): release = Path('/etc/os-release').read_text('utf-8')
     said = dict(line.split('=', 1) for line in (release or '').splitlines() if '=' in line)
-    names = [platform] if platform != 'linux' else f"{said.get('ID', '')} {said.get('ID_LIKE', '')}".replace('"', '').split()
-    command = next((_INSTALL[name.split('-')[0]] for name in names if name.split('-')[0] in _INSTALL), '')
+    like = f"{said.get('ID', '')} {said.get('ID_LIKE', '')}".replace('"', '') if platform == 'linux' else platform
+    names = (name.split('-')[0] for name in like.split())
+    command = next((_INSTALL[name] for name in names if name in _INSTALL), '')
     return command.format(part=_PART.get(kind, 'writer')) or 'install LibreOffice from libreoffice.org'
 
 def find_obstacle(
@@ -95,8 +99,9 @@ _LIBRARY = {
                   'xmlns:xlink="http://www.w3.org/1999/xlink"><library:library library:name="Standard" '
                   'xlink:href="$(USER)/basic/Standard/script.xlb/" xlink:type="simple" library:link="false"/>'
                   '</library:libraries>',
-    'Standard/script.xlb': '<library:library xmlns:library="http://openoffice.org/2000/library" library:name="Standard" '
-                           'library:readonly="false" library:passwordprotected="false"><library:element '
+    'Standard/script.xlb': '<library:library xmlns:library="http://openoffice.org/2000/library" '
+                           'library:name="Standard" library:readonly="false" library:passwordprotected="false">'
+                           '<library:element '
                            'library:name="Module1"/></library:library>',
     'Standard/Module1.xba': '<script:module xmlns:script="http://openoffice.org/2000/script" script:name="Module1" '
                             'script:language="StarBasic">{}</script:module>'}
@@ -177,18 +182,18 @@ def count_are(
 
 def _word_report(report: dict[str, list[int]]) -> list[str]:
     "Word what is not shown"
-    sums = {what: sum(counts) for what, counts in report.items()}
-    words = {'changes': f"{count_are(sums.get('changes', 0), 'tracked change')} shown as accepted; "
+    sums = Counter({what: sum(counts) for what, counts in report.items()})
+    words = {'changes': f"{count_are(sums['changes'], 'tracked change')} shown as accepted; "
                         'what was there before is not read',
              'unaccepted': 'not all tracked changes could be accepted; old and new text are both shown',
-             'comments': f"{count_are(sums.get('comments', 0), 'comment')} not read",
-             'hidden sheets': f"{count_are(sums.get('hidden sheets', 0), 'hidden sheet')} not read; show it and save it again",
+             'comments': f"{count_are(sums['comments'], 'comment')} not read",
+             'hidden sheets': f"{count_are(sums['hidden sheets'], 'hidden sheet')} not read; show and save it again",
              'hidden cells': 'hidden rows or columns are not read; show them and save it again',
              'cut rows': f'of its sheets, no more than {MAX_ROWS:,} rows are read',
              'cut columns': f'of a sheet, no more than {MAX_COLUMNS} columns are read',
              'lost notes': 'notes of the speaker are not read',
              'plain': 'converted without a look at tracked changes, hidden sheets and notes'}
-    return [text for what, text in words.items() if sums.get(what)]
+    return [text for what, text in words.items() if sums[what]]
 
 # %% ../../nbs/office/03_convert.ipynb #d968edd4
 _REFUSED = 'LibreOffice does not open it; it may be broken, or protected with a password'
@@ -202,7 +207,8 @@ def _convert_file(source: Path, kind: str, folder: Path) -> Converted:
     _run_soffice(soffice, folder, 'macro:///Standard.Module1.Main')
     report = _read_report(folder)
     if not report:
-        _run_soffice(soffice, folder, '--convert-to', f'pdf:{_PART[kind]}_pdf_Export', '--outdir', str(folder), str(source))
+        kept = f'pdf:{_PART[kind]}_pdf_Export'
+        _run_soffice(soffice, folder, '--convert-to', kept, '--outdir', str(folder), str(source))
         with suppress(OSError): source.with_suffix('.pdf').rename(out)
         report = {'plain': [1]}
     elif 'done' not in report: out.unlink(missing_ok=True)
@@ -218,7 +224,7 @@ def join_notes(
     notes: Any,      # path of the PDF of their notes
     noted: list[int] # slides with notes, from 1
 ):
-    "Show pages of notes in the place of their slides, as a job; raises `OfficeError` where they do not belong together."
+    "Show pages of notes in the place of their slides, as a job; raises `OfficeError` where they do not fit."
     import pypdfium2 as pdfium
     with pdfium.PdfDocument(str(path)) as slides, pdfium.PdfDocument(str(notes)) as pages:
         if len(pages) != len(slides): raise OfficeError('its notes do not belong to its slides')
@@ -319,7 +325,8 @@ def clean_table(path: Any, target: Any, lines: Any) -> bool:
     "Write the table of a file with commas and quotes, as a job; is it cut?"
     import csv
     table = read_csv(decode_text(Path(path).read_bytes()))
-    with open(target, 'w', newline='', encoding='utf-8') as f: csv.writer(f, quoting=csv.QUOTE_ALL).writerows(table.rows)
+    with open(target, 'w', newline='', encoding='utf-8') as f:
+        csv.writer(f, quoting=csv.QUOTE_ALL).writerows(table.rows)
     Path(lines).write_text(json.dumps(table_lines(table.rows)), 'utf-8')
     return table.cut
 

@@ -19,7 +19,7 @@ from .kinds import OfficeError
 # %% ../../nbs/office/01_html.ipynb #502fd836
 _STAY = set('p div h1 h2 h3 h4 h5 h6 ul ol li dl dt dd table caption thead tbody tfoot tr td th b strong i em u s sub '
             'sup pre code blockquote center'.split())
-_SINGLE = {'br', 'hr', 'img', 'input', 'meta', 'link', 'embed', 'source', 'col', 'area', 'base', 'wbr', 'param', 'track'}
+_SINGLE = set('br hr img input meta link embed source col area base wbr param track'.split())
 _GONE = set('script style title iframe object applet template svg math select textarea video audio canvas '
             'frameset noframes'.split())   # with all that is in them
 _BLOCKS = set('section article header footer main nav aside figure figcaption address form fieldset body'.split())
@@ -108,7 +108,7 @@ class _Cleaner(HTMLParser):
         if _is_hidden(said): return
         address, words = said.get('src') or '', escape(said.get('alt') or '')
         kept = _keep_picture(address, self.pictures)
-        tiny = (said.get('width') or '').strip('px') in ('0', '1') or (said.get('height') or '').strip('px') in ('0', '1')
+        tiny = any((said.get(side) or '').strip('px') in ('0', '1') for side in ('width', 'height'))
         self.remote += bool(address) and not kept and not tiny
         self.out.append(f'<img src="{kept}" alt="{words}">' if kept else f' {words} ' if words.strip() else '')
 
@@ -127,8 +127,8 @@ def clean_html(
     cleaner.close()
     return CleanHtml(''.join(cleaner.out), cleaner.remote)
 
-# %% ../../nbs/office/01_html.ipynb #7833a422
-_ENDS = {'p', 'div', 'tr', 'li', 'pre', 'blockquote', 'table', 'caption', 'dt', 'dd', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6'}
+# %% ../../nbs/office/01_html.ipynb #0e7ed1d4
+_ENDS = set('p div tr li pre blockquote table caption dt dd h1 h2 h3 h4 h5 h6'.split())
 
 class _Lines(HTMLParser):
     "Gathers the lines of a clean page"

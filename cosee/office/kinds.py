@@ -36,7 +36,7 @@ def run_apart(
     except JobLost as e:
         raise OfficeError('it takes too long to be read' if e.late else 'it crashes what reads it') from e
     except OfficeError: raise
-    except (OSError, ValueError, KeyError, LookupError, EOFError, RuntimeError) as e:
+    except Exception as e:   # where there is no other process, of whatever reads it
         raise OfficeError('it is broken or cut off') from e
 
 # %% ../../nbs/office/00_kinds.ipynb #a853ac89

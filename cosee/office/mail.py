@@ -70,7 +70,8 @@ def _read_data(part: Message) -> bytes:
     "Decode a part that is a file, or a mail"
     if part.get_content_type() == 'message/rfc822':
         inner = part.get_payload()
-        return inner[0].as_bytes() if isinstance(inner, list) and inner else str(inner or '').encode()
+        first = inner[0] if isinstance(inner, list) and inner else None
+        return first.as_bytes() if isinstance(first, Message) else str(inner or '').encode()
     data = part.get_payload(decode=True)
     return data if isinstance(data, bytes) else b''
 
@@ -79,8 +80,10 @@ def _name_part(part: Message, number: int) -> str:
     kind = part.get_content_type()
     if kind == 'message/rfc822':
         inner = part.get_payload()
-        subject = str(inner[0].get('subject') or '') if isinstance(inner, list) and inner else ''
-        return _clean_file_name(part.get_filename() or subject.replace('/', '-') or 'mail', 'mail').removesuffix('.eml') + '.eml'
+        first = inner[0] if isinstance(inner, list) and inner else None
+        subject = str(first.get('subject') or '') if isinstance(first, Message) else ''
+        name = part.get_filename() or subject.replace('/', '-')
+        return _clean_file_name(name, 'mail').removesuffix('.eml') + '.eml'
     ending = {'jpeg': '.jpg', 'plain': '.txt'}.get(part.get_content_subtype(), f'.{part.get_content_subtype()}')
     return _clean_file_name(part.get_filename(), f"part {number}{ending if len(ending) < 6 else ''}")
 
@@ -125,9 +128,9 @@ def parse_msg(
     parts, notes = list[Part](), list[str]()
     for number, one in enumerate(mail.attachments, 1):
         name = _clean_file_name(one.file_name, f'part {number}')
-        data, kind = one.file_bytes, one.mime_type or ''
-        if data is None: notes.append(f'{name}: it is a mail or a link within the mail; save it on its own')
-        else: parts.append(Part(name, data, '', kind if kind.startswith('image/') else ''))
+        file, kind = one.file_bytes, one.mime_type or ''
+        if file is None: notes.append(f'{name}: it is a mail or a link within the mail; save it on its own')
+        else: parts.append(Part(name, file, '', kind if kind.startswith('image/') else ''))
     if mail.message_class.startswith('IPM.Note.SMIME') and not mail.message_class.endswith('MultipartSigned'):
         notes.append(_SEALED)
     return Mail(found, mail.body or '', mail.html_body or '', parts, notes)
@@ -159,7 +162,8 @@ def make_page(
     parts = [p for p in mail.parts if not (as_html and p.id in pictures and f'cid:{p.id}' in mail.html)]
     if as_html and page.remote: notes.append(f"{count_are(page.remote, 'picture')} not loaded from the net")
     names = {'Attachments': ', '.join(p.name for p in parts[:MAX_PARTS])}
-    head = ''.join(f'<p><b>{name}:</b> {escape(text[:2000])}</p>' for name, text in (mail.head | names).items() if text)
+    said = {name: escape(text[:2000]) for name, text in (mail.head | names).items() if text}
+    head = ''.join(f'<p><b>{name}:</b> {text}</p>' for name, text in said.items())
     text = '\n'.join(notes[:1]) if _SEALED in notes else mail.text.replace('\r', '')
     return MailPage(f'{head}<hr>{page.html if as_html else f"<pre>{escape(text)}</pre>"}', parts, notes)
 

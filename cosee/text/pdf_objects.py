@@ -32,7 +32,8 @@ def pdfium_calls(
                  FPDFText_GetTextObject=(p, p, i), FPDFText_GetCharAngle=(f, p, i),
                  FPDFText_HasUnicodeMapError=(i, p, i), FPDFTextObj_GetTextRenderMode=(i, p),
                  FPDFText_GetCharOrigin=(i, p, i, p, p), FPDFFont_GetDescent=(i, p, f, p),
-                 FPDFFont_GetFontData=(i, p, p, ctypes.c_size_t, p), FPDFTextObj_GetFont=(p, p), FPDFPage_CountObjects=(i, p), FPDFPage_GetObject=(p, p, i),
+                 FPDFFont_GetFontData=(i, p, p, ctypes.c_size_t, p), FPDFTextObj_GetFont=(p, p),
+                 FPDFPage_CountObjects=(i, p), FPDFPage_GetObject=(p, p, i),
                  FPDFFormObj_CountObjects=(i, p), FPDFFormObj_GetObject=(p, p, ctypes.c_ulong),
                  FPDFPageObj_GetType=(i, p), FPDFPageObj_GetBounds=(i, p, p, p, p, p),
                  FPDFPageObj_GetMatrix=(i, p, p), FPDFPageObj_HasTransparency=(i, p),
@@ -109,17 +110,7 @@ def _read_directions(angles: Iterable[float], matrix: Matrix):
     whole = np.rint(quarters)
     return whole.astype(int) % 4, (quarters - whole) * math.pi / 2
 
-# %% ../../nbs/text/20_pdf_objects.ipynb #0029b163
-class RawChars(TypedDict):
-    "What PDFium says of the characters of a page."
-    codes: 'array[int]'      # (n,) Unicode
-    boxes: 'array[float]'    # (4n,) two opposite corners of each in the page's space
-    owners: 'array[int]'     # (n,) address of the text object that draws it, 0 for what PDFium made up
-    failed: 'array[int]'     # (n,) 1 where its letter is not known
-    objects: 'array[int]'    # the different ones of `owners`, sorted
-    angles: 'array[float]'   # of each object
-    matrix: Matrix           # see `page_matrix`
-
+# %% ../../nbs/text/20_pdf_objects.ipynb #flat0002
 def _find_flat(objects: Iterable[int]) -> set[int]:
     "Find text whose embedded font says that no letter reaches below the line, as LibreOffice 7 writes it"
     font, descent, data = pdfium_calls('FPDFTextObj_GetFont', 'FPDFFont_GetDescent', 'FPDFFont_GetFontData')
@@ -137,6 +128,17 @@ def _deepen(text: int, i: int, boxes: 'array[float]'):
     if not origin(text, i, ctypes.addressof(x), ctypes.addressof(line)): return
     top, bottom = boxes[4 * i + 1], boxes[4 * i + 3]
     boxes[4 * i + 3] = min(bottom, line.value - 0.3 * (top - line.value))
+
+# %% ../../nbs/text/20_pdf_objects.ipynb #0029b163
+class RawChars(TypedDict):
+    "What PDFium says of the characters of a page."
+    codes: 'array[int]'      # (n,) Unicode
+    boxes: 'array[float]'    # (4n,) two opposite corners of each in the page's space
+    owners: 'array[int]'     # (n,) address of the text object that draws it, 0 for what PDFium made up
+    failed: 'array[int]'     # (n,) 1 where its letter is not known
+    objects: 'array[int]'    # the different ones of `owners`, sorted
+    angles: 'array[float]'   # of each object
+    matrix: Matrix           # see `page_matrix`
 
 def _read_chars(text: int, n: int, matrix: Matrix) -> RawChars:
     "What an open text page says of its characters"
