@@ -65,8 +65,8 @@ def inbox(tmp_path):
     folder.mkdir()
     write(folder / "bill.pdf", "125.00")
     with zipfile.ZipFile(folder / "a.docx", "w") as file: file.writestr("word/document.xml", "<w/>")
-    (folder / "a.eml").write_text("Subject: the bill\n\nDear Sir")
-    (folder / "a.heic").write_bytes(b"\0\0\0\x18ftypheic" + bytes(40))
+    (folder / "a.mbox").write_text("From a@b.org\nSubject: the bill\n\nDear Sir")
+    (folder / "a.7z").write_bytes(b"7z\xbc\xaf" + bytes(40))
     (folder / "notes.txt").write_text("Pay it.")
     (folder / "empty").touch()
     (folder / "gone.pdf").symlink_to("nowhere.pdf")
@@ -75,7 +75,7 @@ def inbox(tmp_path):
     return folder
 
 
-OTHERS = {"a.docx": "office file", "a.eml": "mail", "a.heic": "HEIC", "notes.txt": "no PDF", "empty": "empty",
+OTHERS = {"a.docx": "archive", "a.mbox": "mails", "a.7z": "archive", "notes.txt": "not a PDF", "empty": "empty",
           "gone.pdf": "leads nowhere"}
 
 
@@ -93,7 +93,7 @@ def test_a_folder_says_of_each_file_whether_it_is_read_and_why_not(inbox):
     assert [p.name for p in read] == ["bill.pdf", "second.pdf"] and len(left_out) == len(OTHERS)
     assert load_pages([load_pages(inbox), inbox / "bill.pdf"]).left_out == load_pages(inbox).left_out
     for path in inbox.glob("*.pdf"): path.unlink()
-    with pytest.raises(PageError, match="office file"): files_inside(inbox)
+    with pytest.raises(PageError, match="box of mails"): files_inside(inbox)
 
 
 def test_ask_names_what_it_left_out(shell, inbox):
@@ -195,7 +195,7 @@ def test_a_server_tells_of_a_document_what_it_left_out(inbox, tmp_path):
                         await tools.call_tool("ask_document", dict(document=str(inbox), question=QUESTION))]
         for said in anyio.run(talk):
             text = said.content[0].text
-            assert "Not read: a.docx: an office file" in text and "95 more" in text, text
+            assert "Not read: a.7z: an archive" in text and "95 more" in text, text
             assert said.structured_content["left_out"] == many
     with serve() as service:   # another day
         web = TestClient(protect(service, create_app(service)), base_url="http://127.0.0.1")

@@ -1,6 +1,6 @@
 """The text that a page carries, where it is what is drawn and where it is not, and the kinds of pages that people
 report: covered, switched off, struck, raised, or drawn on a strange ground. Ordinary pages are shown in nbs/text."""
-import random, time
+import random, re, time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +14,9 @@ from cosee.text.page_text import valid_page
 from cosee.text.pdf_objects import MAX_CHARS
 from cosee.pages import load_pages, open_image, with_page
 from raw_pdf import Pdf, say
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.ttfonts import TTFont
+from reportlab.pdfgen.canvas import Canvas
 
 TEXT = "The quick brown fox jumps over the lazy dog near 40 rivers"
 
@@ -507,3 +510,20 @@ def test_an_invisible_layer_is_believed_as_far_as_it_agrees(tmp_path, reader, sa
     assert "48213" in words(page) and "1,840.00" in words(page)
     assert not {"1,340.00", "Payment"} & {*words(page).split()}
     if source == "text": assert not reader.counts["ocr"] + reader.counts["part"]
+
+
+def test_letters_below_the_line_do_not_raise_what_follows(tmp_path):
+    "LibreOffice 7 writes fonts that do not say how deep their letters reach."
+    pdfmetrics.registerFont(TTFont("Vera", "Vera.ttf"))
+    pdf = Canvas(str(tmp_path / "a.pdf"), invariant=1, pageCompression=0)
+    pdf.setFont("Vera", 12)
+    said = ["Budget: 900", "Delivery date: 3 March 2026", "Subject: Paying 4711"]
+    for n, line in enumerate(said): pdf.drawString(60, 700 - 30 * n, line)
+    pdf.save()
+    data = (tmp_path / "a.pdf").read_bytes()
+    flat = re.sub(rb"/Descent -\d+", lambda found: b"/Descent 0".ljust(len(found[0])), data)
+    assert flat != data
+    (tmp_path / "b.pdf").write_bytes(flat)
+    found, other = (TextExtractor().read(load_pages(tmp_path / name))[0]["lines"] for name in ("a.pdf", "b.pdf"))
+    assert [line["text"] for line in other] == said == [line["text"] for line in found]
+    assert all(abs(a["bbox"][i] - b["bbox"][i]) < 0.005 for a, b in zip(found, other, strict=True) for i in range(4))

@@ -126,7 +126,9 @@ def test_content_counts_not_the_name(tmp_path):
     (tmp_path / "t.png").write_text("hello")
     fails(tmp_path / "t.png", "t.png", "not a PNG")
     Image.new("RGB", (30, 40)).save(tmp_path / "y.gif")
-    fails(tmp_path / "y.gif", "y.gif", "save it as PNG")
+    assert load_pages(tmp_path / "y.gif")[0].size == (30, 40)
+    (tmp_path / "y.txt").write_text("hello")
+    fails(tmp_path / "y.txt", "y.txt", "an office file or a mail")
 
 
 def test_folder(tmp_path):

@@ -33,7 +33,7 @@ ROOMS = {
     "eval": "Scores and statistics", "runs": "Runs and reports", "extraction": "Extraction",
     "document": "Text memory", "tools": "Tools",
     "screen": "Computer use", "planner": "Plans and image quality", "server": "Servers", "app": "The app",
-    "cli": "The command line", "utils": "Files, settings, isolation",
+    "cli": "The command line", "office": "Office files and mails", "utils": "Files, settings, isolation",
 }
 
 

@@ -8,6 +8,7 @@ import json, secrets, tempfile, zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 from typing import Any, IO, Optional, cast
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
@@ -17,6 +18,7 @@ from ..board import Board
 from ..budgets import outcome_of
 from ..controller import add_note, replay
 from ..episode import proposals_of
+from ..office.kinds import ENDINGS
 from ..policies import METHODS
 from ..runs.log import Record
 from ..runs.figures import episode_markdown
@@ -153,7 +155,9 @@ def _choose_file_name(document: Document) -> str:
     "Choose a name that no other document has, with the ending that says what it is."
     ending = document.files[0].suffix.lower()
     with document.files[0].open('rb') as f: start = f.read(8)
-    return document.id + (ending or next((e for mark, e in _MARKS.items() if start.startswith(mark)), ''))
+    known = Path(document.name).suffix.lower()
+    return document.id + (ending or next((e for mark, e in _MARKS.items() if start.startswith(mark)), '')
+                          or known * (known in ENDINGS))
 
 def _write_zip(service: EpisodeService, caller: Caller, right: Sequence[EpisodeInfo], out: IO[bytes]):
     "Write questions and their documents as a zip."

@@ -99,8 +99,8 @@ class AnswerOptions(ClientOptions, TeamOptions, AnswerOutput, FileOptions):
 # %% ../../nbs/cli/06_ask.ipynb #aea61e70
 class AskOptions(AnswerOptions):
     "The options of `cosee ask`."
-    files: list[str] = argument(..., 'PDF, PNG, JPEG, WebP, TIFF or a folder; several are one document, and a '
-                                     'question that names one of them is asked of that one', 'FILE...')
+    files: list[str] = argument(..., 'a PDF, a picture, an office file or a mail, or a folder; several are one '
+                                     'document, and a question that names one of them is asked of that one', 'FILE...')
     question: Many = option(..., 'what to find out; may be given several times', 'QUESTION', '-q', '--question',
                             shown=True, in_file=False)
     pages: Optional[str] = option(None, 'such as 1-3,5 or 7-; counted through all files', 'SPEC', shown=True)

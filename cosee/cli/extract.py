@@ -30,8 +30,8 @@ def _check_split(text: str) -> str:
 
 class ExtractOptions(ClientOptions, Interruptible):
     "The options of `cosee extract`."
-    files: list[Path] = argument(..., 'PDF, PNG, JPEG, WebP or TIFF: each is a document; of a folder, every such file '
-                                      'in it', 'FILE...')
+    files: list[Path] = argument(..., 'a PDF, a picture, an office file or a mail: each is a document; of a folder, '
+                                      'every such file in it', 'FILE...')
     schema_file: Path = option(
         ..., 'what to look for: a JSON Schema, as JSON or YAML (an example stands below), or the name of one that '
              'comes along: contract, invoice, receipt, statement', 'FILE', '--schema')
@@ -81,6 +81,7 @@ def _list_files(args: ExtractOptions, lines: Optional[Path], absolute: bool) -> 
     "Files to be read, as they are named or by `absolute` paths, and others with the reason; `Stop` for what is none"
     from cosee.pages import PageError, files_inside
     read, left_out, own = list[Path](), dict[str, str](), [args.schema_file, *_list_outputs(args.out, lines)]
+    def is_own(path: Any) -> bool: return any(Path(path).absolute().is_relative_to(p.absolute()) for p in own)
     def name_of(path: Any) -> str: return os.path.abspath(path) if absolute else str(path)
     for path in args.files:
         name = one_line(str(path), 200)
@@ -88,9 +89,8 @@ def _list_files(args: ExtractOptions, lines: Optional[Path], absolute: bool) -> 
         if not (path.is_dir() or path.is_file()): raise Stop(f'{name} is no regular file', BAD_INPUT)
         try: found = files_inside(path, deep=True) if path.is_dir() else ([path], [])
         except PageError as e: raise Stop(str(e), BAD_INPUT) from e
-        read += found[0]
-        left_out |= {name_of(file): why for file, why in found[1]
-                     if not any(Path(file).absolute().is_relative_to(p.absolute()) for p in own)}
+        read += [file for file in found[0] if not (path.is_dir() and is_own(file))]
+        left_out |= {name_of(file): why for file, why in found[1] if not is_own(file)}
     return list(dict.fromkeys(map(name_of, read))), left_out
 
 def _prepare_extractor(args: ExtractOptions) -> Extractor:

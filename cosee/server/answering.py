@@ -264,10 +264,16 @@ def _label_files(document: Document) -> dict[str, str]:
     "The files of a document as they are called on the disk -> as people call them"
     return {path.name: label for path, label in zip(document.files, document.labels, strict=True)}
 
+def _rename_file(name: str, labels: dict[str, str]) -> str:
+    "Call a file, or what is attached to a mail, as people do; '' where it is none of the document's"
+    if name in labels: return labels[name]
+    mail, between, attached = name.partition(': ')
+    return labels[mail] + between + attached if mail in labels else ''
+
 def _name_files(document: Document) -> dict[str, list[int]]:
     "The files of a document as people call them -> their pages"
     labels = _label_files(document)
-    return {labels.get(name, name): pages for name, pages in files_of(document.pages).items()}
+    return {_rename_file(name, labels) or name: pages for name, pages in files_of(document.pages).items()}
 
 def _run_policy(episode: RunningEpisode, document: Document, client: VLMClient, ledger: Ledger) -> EpisodeFields:
     "Answer in a way that can be watched turn by turn, and ended."
@@ -295,7 +301,7 @@ def new_record(
 def _rename_files(outcome: EpisodeFields, document: Document) -> EpisodeFields:
     "Have the trace of an outcome call the files of a document as people do, and name no other."
     trace, labels = outcome.get('trace', {}), _label_files(document)
-    for page in trace.get('pages') or []: page['file'] = labels.get(page.get('file', ''), document.name)
+    for page in trace.get('pages') or []: page['file'] = _rename_file(page.get('file', ''), labels) or document.name
     for name, label in labels.items(): trace['because'] = trace.get('because', '').replace(name, label)
     chosen = (trace.get('config') or {}).get('page_selection')
     if isinstance(chosen, dict): chosen.pop('visual', None)   # where the server's checkpoints lie is its own affair

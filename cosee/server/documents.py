@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, IO, Literal, NamedTuple, Optional, TYPE_CHECKING, TypedDict, Union
+from ..office.kinds import ENDINGS
 from ..pages import MAX_PIXELS, FolderFiles, LeftOut, PageError, Pages, files_inside, load_pages, walk_folder
 from ..retrieval.index import PageHit, PageIndex
 from ..runs.log import OPENED
@@ -382,6 +383,12 @@ class Upload:
         if self._file: self._file.close()
         if kind: self.drop()
 
+    def name(self,
+        ending: str # such as '.csv'
+    ):
+        "Give what was written the ending of a name, for kinds that are not told by their content."
+        self.path = self.path.rename(self.path.with_suffix(ending))
+
     def drop(self):
         "Remove what was written."
         with suppress(OSError): self.path.unlink()
@@ -493,8 +500,9 @@ class Library:
     ) -> Document:
         "What was handed in, as a document; raises `RequestError`, and keeps nothing, where it is none."
         parts = [upload] if isinstance(upload, Upload) else list(upload)
-        mark = digest([part.hash.hexdigest() for part in parts], 24)
+        mark, ending = digest([part.hash.hexdigest() for part in parts], 24), Path(_clean_name(name)).suffix.lower()
         try:
+            if ending in ENDINGS and len(parts) == 1: parts[0].name(ending)
             known = self._find_known(caller, mark)
             paths = [part.path for part in parts]
             found = known or self._add_document(caller, _clean_name(name), 'upload', paths, mark, password)

@@ -171,7 +171,7 @@ def open_document(form: OpenPath, service: Service, caller: CurrentCaller) -> Do
 async def hand_in(request: Request, service: Service, caller: CurrentCaller,
                   name: Annotated[str, Query(max_length=300, description='a label')] = '',
                   password: Annotated[Optional[str], Header(alias='X-Document-Password')] = None) -> DocumentInfo:
-    "The body is the document: PDF, PNG, JPEG, WebP or TIFF."
+    "The body is the document: a PDF, a picture, an office file or a mail. The ending of `name` tells a CSV file."
     with service.library.uploading(caller) as upload:
         async for part in request.stream(): upload.write(part)
     return (await asyncio.to_thread(service.library.add, caller, upload, name, password)).info()

@@ -201,7 +201,7 @@ def _add_opening(server: MCPServer, service: EpisodeService):
     @_tell_errors
     async def open_document(path: DOCUMENT, context: Context,
                             password: Optional[str] = None) -> Annotated[CallToolResult, OpenDocument]:
-        "Open a document (PDF, PNG, JPEG, WebP, TIFF or a folder of pictures) and say how many pages it has."
+        "Open a document (a PDF, a picture, an office file or a mail, or a folder) and say how many pages it has."
         found = await asyncio.to_thread(_open_document, service, _get_caller(context), path, password)
         text = f"{found.name} has {counted(found.count, 'page')}; its id is {found.id}"
         left_out = found.info()['left_out']

@@ -31,7 +31,9 @@ def pdfium_calls(
     kinds = dict(FPDFText_GetUnicode=(ctypes.c_uint, p, i), FPDFText_GetLooseCharBox=(i, p, i, p),
                  FPDFText_GetTextObject=(p, p, i), FPDFText_GetCharAngle=(f, p, i),
                  FPDFText_HasUnicodeMapError=(i, p, i), FPDFTextObj_GetTextRenderMode=(i, p),
-                 FPDFTextObj_GetFont=(p, p), FPDFPage_CountObjects=(i, p), FPDFPage_GetObject=(p, p, i),
+                 FPDFText_GetCharOrigin=(i, p, i, p, p), FPDFFont_GetDescent=(i, p, f, p),
+                 FPDFFont_GetFontData=(i, p, p, ctypes.c_size_t, p), FPDFTextObj_GetFont=(p, p),
+                 FPDFPage_CountObjects=(i, p), FPDFPage_GetObject=(p, p, i),
                  FPDFFormObj_CountObjects=(i, p), FPDFFormObj_GetObject=(p, p, ctypes.c_ulong),
                  FPDFPageObj_GetType=(i, p), FPDFPageObj_GetBounds=(i, p, p, p, p, p),
                  FPDFPageObj_GetMatrix=(i, p, p), FPDFPageObj_HasTransparency=(i, p),
@@ -108,6 +110,25 @@ def _read_directions(angles: Iterable[float], matrix: Matrix):
     whole = np.rint(quarters)
     return whole.astype(int) % 4, (quarters - whole) * math.pi / 2
 
+# %% ../../nbs/text/20_pdf_objects.ipynb #flat0002
+def _find_flat(objects: Iterable[int]) -> set[int]:
+    "Find text whose embedded font says that no letter reaches below the line, as LibreOffice 7 writes it"
+    font, descent, data = pdfium_calls('FPDFTextObj_GetFont', 'FPDFFont_GetDescent', 'FPDFFont_GetFontData')
+    depth, size = ctypes.c_float(), ctypes.c_size_t()
+    @cache
+    def is_flat(handle: int) -> bool:
+        if not handle or not descent(handle, 1000, ctypes.addressof(depth)) or depth.value < 0: return False
+        return bool(data(handle, 0, 0, ctypes.addressof(size))) and size.value > 0
+    return {obj for obj in objects if obj and is_flat(font(obj) or 0)}
+
+def _deepen(text: int, i: int, boxes: 'array[float]'):
+    "Let the box of a letter reach below the line, as far as those of other fonts do"
+    origin, = pdfium_calls('FPDFText_GetCharOrigin')
+    x, line = ctypes.c_double(), ctypes.c_double()
+    if not origin(text, i, ctypes.addressof(x), ctypes.addressof(line)): return
+    top, bottom = boxes[4 * i + 1], boxes[4 * i + 3]
+    boxes[4 * i + 3] = min(bottom, line.value - 0.3 * (top - line.value))
+
 # %% ../../nbs/text/20_pdf_objects.ipynb #0029b163
 class RawChars(TypedDict):
     "What PDFium says of the characters of a page."
@@ -130,6 +151,9 @@ def _read_chars(text: int, n: int, matrix: Matrix) -> RawChars:
     owners = array('Q', [owner(text, i) or 0 for i in all_])
     first = dict(zip(reversed(owners), reversed(all_), strict=True))   # the first place of each counts
     objects = array('Q', sorted(first))
+    flat = {obj for obj in _find_flat(objects) if angle(text, first[obj]) == 0}
+    for i in all_ if flat else ():
+        if owners[i] in flat: _deepen(text, i, boxes)
     return RawChars(codes=array('I', [code(text, i) for i in all_]), boxes=boxes, owners=owners, matrix=matrix,
                     failed=array('b', [error(text, i) == 1 for i in all_]), objects=objects,
                     angles=array('d', [angle(text, first[obj]) for obj in objects]))

@@ -291,10 +291,10 @@ def _import_file(path: Path):
 EXTRA_OF = dict(
     torch='qwen', torchvision='qwen', transformers='qwen', accelerate='qwen', safetensors='qwen',
     qwen_vl_utils='qwen', bitsandbytes='qwen', llguidance='qwen', pandas='table', pyarrow='parquet',
-    openpyxl='office',
     anthropic='anthropic', langgraph='planner', ray='ray', xllamacpp='gguf', docling_core='transcripts',
     anywidget='widget', ipywidgets='widget', traitlets='widget',
-    matplotlib='pictures', inspect_ai='inspect', mcp='mcp',
+    matplotlib='pictures', inspect_ai='inspect', mcp='mcp', oxmsg='office', pillow_heif='office',
+    openpyxl='office',
     **{'google.genai': 'google'})
 
 def extra_of(

@@ -145,8 +145,9 @@ def files_mark(
 # %% ../../nbs/utils/02_files.ipynb #96b9186a
 CACHES = {'page_text': 'text of the pages that were read, and where it stands',   # folders of the cache: what is there
           'index': 'vectors of their passages, by which pages are found',
-          'looks': 'vectors of their pictures, by which pages are found'}
-CACHE_LIMITS = {'page_text': 10**9, 'index': 10**9, 'looks': 4 * 10**9}   # most bytes of each
+          'looks': 'vectors of their pictures, by which pages are found',
+          'converted': 'PDFs that were made of office files and mails'}
+CACHE_LIMITS = {'page_text': 10**9, 'index': 10**9, 'looks': 4 * 10**9, 'converted': 4 * 10**9}   # most bytes of each
 
 def cache_folder() -> Optional[Path]:
     "Find the folder of all that is kept between commands; None where the environment variable COSEE_CACHE says `off`."
