@@ -311,7 +311,7 @@ def _write_action(action: Action) -> dict[str, Any]:
     view = action.get('view')
     out = {k: v for k, v in action.items() if k != 'view'}
     if not view: return out
-    box = {'bbox_2d': thousandths(view['bbox'])} if 'bbox' in view else {}
+    box = {'bbox_2d': thousandths(at)} if (at := view.get('bbox')) else {}
     return {**out, 'view': {**{k: v for k, v in view.items() if k != 'bbox'}, **box}}
 
 def _list_turns(episode: Episode) -> Iterator[tuple[Event, Action, View]]:
