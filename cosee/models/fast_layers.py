@@ -112,17 +112,22 @@ def _can_pack(layer: torch.nn.Module) -> bool:
     weight = layer.weight
     return weight.dtype == torch.bfloat16 and weight.device.type == 'cpu' and weight.numel() >= _LARGE
 
-def _pack_layers(model: torch.nn.Module):
+def _pack_shared(model: Any):
+    "Pack the embedding of a model of transformers that is its output layer as well"
+    words, output = model.get_input_embeddings(), model.get_output_embeddings()
+    if output is None or output.weight is not words.weight or output.bias is not None: return
+    if not (_can_pack(words) and _can_pack(output)): return
+    packed = _PackedEmbedding(words.weight)
+    model.set_input_embeddings(packed)
+    model.set_output_embeddings(_SharedOutput(packed))
+
+def _pack_layers(model: Any):
     "Pack the matrices of a model, each in place of its plain one"
-    embedding, output = model.get_input_embeddings(), model.get_output_embeddings()
-    shared = output is not None and output.weight is embedding.weight
-    if shared and _can_pack(output) and output.bias is None and type(embedding) is torch.nn.Embedding:
-        words = _PackedEmbedding(embedding.weight)
-        model.set_input_embeddings(words)
-        model.set_output_embeddings(_SharedOutput(words))
+    if hasattr(model, 'get_output_embeddings'): _pack_shared(model)
+    shared = {id(layer.weight) for layer in model.modules() if isinstance(layer, torch.nn.Embedding)}
     for layer in model.modules():
-        if type(layer) is not torch.nn.Linear or not _can_pack(layer) or layer.weight is embedding.weight: continue
-        layer.weight, layer.__class__ = _pack(layer.weight), _PackedLinear
+        if type(layer) is torch.nn.Linear and id(layer.weight) not in shared and _can_pack(layer):
+            layer.weight, layer.__class__ = _pack(layer.weight), _PackedLinear
 
 def use_fast_products(
     model # of transformers, from now on for inference alone
