@@ -33,7 +33,7 @@ WHOLE_DOCUMENT = 'whole document'   # description of a view that is of no page i
 class View(TypedDict, total=False):
     "Where a note is grounded."
     page: Required[PageIndex]
-    bbox: BBox
+    bbox: Optional[BBox] # None: the whole page
     description: str     # e.g. 'top-right table'
 
 class Cell(TypedDict, total=False):
@@ -72,10 +72,9 @@ def _check_view(
     except TypeError: number = 0
     if number < 1: raise ValueError(f'view needs a page number from 1, not {page!r}')
     out = cast(View, {**copy.deepcopy(view), 'page': number})
-    if view.get('bbox') is None:
-        out.pop('bbox', None)
-        return out
-    out['bbox'] = check_bbox(view['bbox'], size)
+    for key in ('bbox', 'description'):
+        if view.get(key) is None: out.pop(key, None)
+    if (box := view.get('bbox')) is not None: out['bbox'] = check_bbox(box, size)
     return out
 
 def unit_bbox(

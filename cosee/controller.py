@@ -412,9 +412,10 @@ def _is_plain(event: Event) -> bool:
     return isinstance(event['action'], dict) and bool(event['action'].get('plain'))
 
 def _list_more(action: Any) -> list[Any]:
-    "The further notes of an action"
+    "The further notes of an action; what these would have beside them is none"
     more = action.get('more') if isinstance(action, dict) else None
-    return more if isinstance(more, list) else []
+    notes = more if isinstance(more, list) else []
+    return [{k: v for k, v in note.items() if k != 'more'} if isinstance(note, dict) else note for note in notes]
 
 def _list_named_pages(action: Any) -> Iterator[Any]:
     "Whatever an action names as a page: of its view, its further notes, its tools' calls and what they found"
@@ -489,8 +490,9 @@ class _Run:
     def _write_more(self, event: Event):
         "Write the further notes of a reply, each as a turn that asks nobody; one that cannot be written is counted"
         told = event['action'].get('dropped') if isinstance(event['action'], dict) else 0
-        dropped = told if isinstance(told, int) else 0
-        for action in _list_more(event['action']):
+        dropped, notes = told if isinstance(told, int) else 0, _list_more(event['action'])
+        if notes: event['action'] = {**event['action'], 'more': notes}
+        for action in notes:
             turn = Event(step=event['step'], agent=event['agent'], board_cells=len(self.board), calls=[],
                          action=action, error='')
             if self._check(turn): self.apply(_Turn(turn, []))

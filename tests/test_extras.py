@@ -2,12 +2,17 @@
 
 Here the modules are hidden from processes of the tests' environment; tools/try_wheel.py installs a wheel without them.
 """
+import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from configparser import ConfigParser
 from importlib.metadata import packages_distributions
+from importlib.util import find_spec
+from pathlib import Path
 
 import env
 import pytest
@@ -54,7 +59,7 @@ def test_no_extra_is_part_of_the_core():
 def test_one_line_names_what_is_missing_and_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra) as told: need("a cluster", "os", "ray")
-    assert re.fullmatch(r'a cluster needs ray, which is not installed: \S*( -m )?pip install ".*\[ray\]"',
+    assert re.fullmatch(r'a cluster needs ray, which is not installed: \S*( -m )?pip install (-e )?".*\[ray\]"',
                         str(told.value))
     assert missing_extra(told.value) is told.value
 
@@ -65,6 +70,132 @@ def test_the_extra_of_a_module(module, extra):
     assert extra_of(module) == extra
     found = missing_extra(ModuleNotFoundError(name=module))
     assert bool(found) == bool(extra) and (not found or f'[{extra}]"' in str(found))
+
+
+# --- the command that a hint prints ---
+
+def put_package(folder):
+    "Copy the modules of the package into a folder."
+    shutil.copytree(ROOT / "cosee", folder / "cosee", ignore=lambda at, names: [
+        name for name in names if not (name.endswith(".py") or (Path(at) / name / "__init__.py").is_file())])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    "A clone in a folder whose name a shell would change, and a folder into which a package was installed."
+    root = tmp_path_factory.mktemp("places")
+    clone = put_package(root / "it's $HOME, `my` clone")
+    for name in ("settings.ini", "setup.py", "README.md"): shutil.copy(ROOT / name, clone)
+    return clone, put_package(root / "site")
+
+
+def note_install(site, **about):
+    "Write into a folder what pip notes of an installed package."
+    info = site / "cosee-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: cosee\nVersion: 0.1.0\n")
+    (info / "RECORD").write_text("cosee/__init__.py,,\n")
+    if about: (info / "direct_url.json").write_text(json.dumps(about))
+    return site
+
+
+def hint(*path, cwd, code="", extra="gguf"):
+    "The command that is printed in a folder: its words up to `install`, and those behind it as a shell takes them."
+    code += f"\nfrom cosee.utils.config import install_command; print(install_command({extra!r}))"
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "PYTHONSAFEPATH": "1"}
+    text = subprocess.run([sys.executable, "-c", code], cwd=cwd, env=given, capture_output=True, text=True, check=True)
+    command, _, rest = text.stdout.strip().partition(" install ")
+    # a shell that finds no program: whatever is quoted badly runs nothing
+    shell = subprocess.run(["/bin/sh", "-c", f"printf '%s\\n' {rest}"], env=dict(PATH="", HOME="/home"),
+                           capture_output=True, text=True, check=True)
+    return shlex.split(command), shell.stdout.splitlines()
+
+
+def folder_of(word, cwd):
+    "The folder that pip takes a word for, and the extra; a word without a dot or a slash is a package."
+    path, extra = re.fullmatch(r"(.+)\[(\w+)\]", word).groups()
+    assert word.startswith(("/", ".")), word
+    return (Path(cwd) / path).resolve(), extra
+
+
+def test_an_editable_install_stays_one_wherever_the_hint_is_printed(places, tmp_path):
+    clone, _ = places
+    site = note_install(tmp_path / "site", url=clone.as_uri(), dir_info=dict(editable=True))
+    build = clone / "cosee.egg-info"
+    build.mkdir()
+    (build / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: cosee\nVersion: 0.1.0\n")
+    for path in ((clone, site), (site, clone), (clone,)):   # the last: not installed from there
+        for cwd in (clone, clone / "cosee/utils", clone.parent, tmp_path, Path("/")):
+            option, word = hint(*path, cwd=cwd)[1]
+            assert option == "-e" and folder_of(word, cwd) == (clone.resolve(), "gguf")
+    assert hint(clone, site, cwd=clone)[1] == ["-e", ".[gguf]"]
+    assert hint(clone, site, cwd=clone, extra="")[1] == ["-e", "."]
+
+
+def test_a_copy_of_a_folder_is_made_anew(places, tmp_path):
+    clone, site = places
+    path = note_install(tmp_path / "site", url=clone.as_uri(), dir_info={}), site
+    for cwd in (clone, tmp_path):
+        (word,) = hint(*path, cwd=cwd)[1]
+        assert folder_of(word, cwd) == (clone.resolve(), "gguf")
+    (word,) = hint(clone, *path, cwd=clone)[1]   # the clone runs, and the copy is what is installed
+    assert word == ".[gguf]"
+
+
+GIT = "https://example.org/cosee.git"
+
+
+@pytest.mark.parametrize("about, word", [
+    ({}, "cosee[gguf]"), (dict(url="file:///gone/cosee", dir_info={}), "cosee[gguf]"),
+    (dict(url="file:///gone/cosee-0.1.0-py3-none-any.whl", archive_info={}), "cosee[gguf]"),
+    (dict(url=GIT, vcs_info=dict(vcs="git", requested_revision="main", commit_id="ab12")),
+     f"cosee[gguf] @ git+{GIT}@ab12")])
+def test_what_came_from_elsewhere_is_asked_for_by_its_name(places, tmp_path, about, word):
+    assert hint(note_install(tmp_path / "site", **about), places[1], cwd=tmp_path)[1] == [word]
+
+
+@pytest.mark.parametrize("settings, words", [("uv = 0.9.1", ["uv", "pip"]), ("version = 3.11", ["-m", "ensurepip"])])
+def test_an_environment_without_pip_gets_a_command_that_works(places, tmp_path, settings, words):
+    (tmp_path / "pyvenv.cfg").write_text(f"home = /usr/bin\n{settings}\n")
+    code = f"import sys; sys.prefix, sys.modules['pip'] = {str(tmp_path)!r}, None"
+    command, rest = hint(places[0], cwd=places[0], code=code)
+    assert all(word in command for word in words)
+    assert rest[-2:] == ["-e", ".[gguf]"] and (words[0] != "uv" or rest[:2] == ["--python", sys.executable])
+
+
+@pytest.mark.slow
+def test_the_printed_command_leaves_an_editable_install_editable(places, tmp_path):
+    clone, code = places[0], "from cosee.utils.config import install_command; print(install_command('gguf'))"
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv/bin/python"
+    (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
+    builder = Path(find_spec("setuptools").origin).parent   # it builds wheels, and an old one asks an index for more
+    for old in (*site.glob("setuptools*"), *site.glob("_distutils_hack")): shutil.rmtree(old)
+    for new in (builder, *builder.parent.glob("setuptools-*"), builder.parent / "_distutils_hack"):
+        shutil.copytree(new, site / new.name)
+    given = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PIP_"))} | dict(
+        PIP_NO_INDEX="1", PIP_NO_DEPS="1", PIP_NO_BUILD_ISOLATION="0", PATH=f"{python.parent}:{os.environ['PATH']}")
+    def call(*command): return subprocess.run(command, cwd=clone, env=given, capture_output=True, text=True)
+    first = call(python, "-m", "pip", "install", "-e", ".")
+    assert first.returncode == 0, first.stderr
+    command = call(python, "-P", "-c", code).stdout.strip()
+    assert command == 'pip install -e ".[gguf]"'
+    again = call("sh", "-c", command)
+    assert again.returncode == 0, again.stderr
+    (note,) = site.glob("cosee-*.dist-info/direct_url.json")
+    assert json.loads(note.read_text())["dir_info"] == {"editable": True}
+    (clone / "cosee/edited.py").write_text("word = 'seen'\n")
+    assert call(python, "-P", "-c", "from cosee.edited import word; print(word)").stdout == "seen\n"
+
+
+def test_documents_name_one_way_to_install_from_a_clone():
+    texts = [ROOT / "README.md", *(ROOT / "nbs").rglob("*.ipynb"), *(ROOT / "configs").glob("*.yaml"),
+             *(ROOT / "examples").rglob("*.md")]
+    said = [(path.name, word) for path in texts
+            for word in re.findall(r"pip install (?!-e )[^\n`]*", path.read_text(encoding="utf-8"))
+            if re.match(r"""[\\"']*(\.|cosee\b)""", word.removeprefix("pip install "))]
+    assert not said
 
 
 def test_other_errors_are_none_of_an_extra():

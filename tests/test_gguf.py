@@ -77,7 +77,7 @@ def test_what_cannot_be_opened_is_said_in_one_line(file, tmp_path):
 
 def test_without_the_package_its_extra_is_named(file, monkeypatch):
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(ImportError, match=r"pip install \".*\[gguf\]\""): GgufClient(file)
+    with pytest.raises(ImportError, match=r"pip install (-e )?\".*\[gguf\]\""): GgufClient(file)
 
 
 def test_every_reply_follows_the_schema(client):

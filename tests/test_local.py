@@ -182,3 +182,12 @@ def test_the_command_line(random_folder, capsys, tmp_path, doc):
                           capture_output=True, text=True)
     result = json.loads(done.stdout)[0]
     assert result["tokens"]["image_tokens"] > 0 and result["tokens"]["cached_tokens"] > 0, done.stderr
+
+
+def test_weights_of_another_architecture_are_sent_to_the_client_that_opens_them(random_folder):
+    folder = random_folder("qwen2_5_vl")
+    with pytest.raises(ModelError, match=r"'qwen2_5_vl' model, not qwen3_vl; the client `local` opens it"):
+        create_vlm_client("qwen.m", {"model_path": folder})
+    assert create_vlm_client("local.m", model_path=folder).family is FAMILIES["qwen2_5_vl"]
+    with pytest.raises(ModelError, match="no such directory.*get the weights"):
+        create_vlm_client("qwen.m", {"model_path": f"{folder}/none"})

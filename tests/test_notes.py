@@ -95,3 +95,22 @@ def test_boxes_in_pixels_of_a_picture_are_drawn():
     board.add_cell(dict(page=1, bbox=(20, 30, 180, 150)), "A table.", author="scanner", step=1)
     drawn, plain = annotate(PAGES[0], board.cells), annotate(PAGES[0], [])
     assert drawn.getpixel((100, 90)) != plain.getpixel((100, 90)) == (255, 255, 255)
+
+
+def test_an_action_that_holds_itself_is_two_notes():
+    class Turning:
+        name = "turning"
+        def act(self, *args, **kwargs):
+            action = {"action": "INSPECT", "content": "A table.", "view": {"page": 1}}
+            action["more"] = [action]
+            return action
+    episode = CoSeeController([Turning()], max_steps=1, guess=False).run([Image.new("RGB", (64, 64))], "What is it?")
+    assert len(episode["board"]) == 2 and json.dumps(episode.to_dict())
+
+
+def test_a_view_without_box_or_description_has_none_of_both():
+    board = Board()
+    board.add_cell(dict(page=1, bbox=None, description=None), "A table.", author="scanner", step=1)
+    assert board.cells[0]["view"] == dict(page=1)
+    with pytest.raises(ValueError, match="bbox"):
+        board.add_cell(dict(page=1, bbox=[]), "A table.", author="scanner", step=1)

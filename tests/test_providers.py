@@ -284,5 +284,5 @@ def test_clients_by_name():
 
 def test_a_missing_sdk_says_which_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "anthropic", None)
-    with pytest.raises(ImportError, match=r"pip install \".*\[anthropic\]\""):
+    with pytest.raises(ImportError, match=r"pip install (-e )?\".*\[anthropic\]\""):
         create_vlm_client("anthropic.m", api_key="k")

@@ -23,7 +23,7 @@ PAGES = {
     "The book, from model to experiment": [
         "00_model", "01_board", "02_agents", "03_controller", "04_datasets", "05_metrics", "06_baselines",
         "07_experiments"],
-    "Concepts": ["explain/architecture", "explain/promises", "explain/cost"],
+    "Concepts": ["explain/architecture", "explain/differences", "explain/promises", "explain/cost"],
     "Results": ["explain/verdict", "results/methods", "results/pagewise", "explain/architectures"],
 }
 ROOMS = {

@@ -35,6 +35,8 @@ WORKS = [
     ("cosee report run --format text --baseline direct", 0, "anls"),
     ("cosee report run -o report.html", 0, ""),
     ("cosee report run -o report.md", 0, ""), ("cosee report run -o run.jsonl", 0, ""),
+    ("cosee report run -o run.csv", 0, ""), ("cosee report run --summary methods.tex", 0, ""),
+    (f"cosee extract {INVOICE} --schema invoice --client none --out values.csv", 0, "values-items.csv"),
     ("cosee report run -o run.pack", 0, ""),
     ("cosee report run --format submission --method direct --form mpdocvqa -o s.json", 0, ""),
     ("cosee view run --export page --quiet", 0, "6 answers"),
@@ -50,7 +52,8 @@ NEEDS = [
     (f"cosee ask {INVOICE} -q 'How much?' --client google --model m", "google"),
     ("cosee run small.yaml --output-dir other --client random --quiet", "qwen"),
     ("cosee run small.yaml --output-dir actors --ray 2 --quiet", "ray"),
-    ("cosee report run -o run.csv", "table"), ("cosee report run -o run.parquet", "table"),
+    ("cosee report run -o run.xlsx", "office"), ("cosee report run -o run.parquet", "parquet"),
+    (f"cosee extract {INVOICE} --schema invoice --out values.xlsx", "office"),
     ("cosee report run --format inspect -o logs", "inspect"),
 ]
 # The same in Python, behind `import cosee`
@@ -67,7 +70,7 @@ CALLS = [
 TESTED = {
     "qwen,table,parquet,anthropic,google,planner,ray,gguf,widget,pictures":
         "chat cli_models cluster core datasets exports gguf grammar index many pictures planned planner providers "
-        "qwen runs view weights widget",
+        "qwen runs tables view weights widget",
     "inspect": "exports",
 }
 TOOLS = ["fastcore", "nbdev", "execnb", "ipython", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "scipy"]

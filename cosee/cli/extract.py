@@ -7,6 +7,7 @@ from __future__ import annotations
 import json, os, sys, time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from glob import escape
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Optional, TYPE_CHECKING
 from pydantic import AfterValidator
@@ -14,7 +15,9 @@ from .clients import ClientOptions, explain_client, make_client, page_sources, s
 from .options import Count, Interruptible, Switch, argument, option, say, text_table
 from .help import ANSWERED, BAD_INPUT, CODES_HELP, FAILED, Stop
 from ..utils.text import counted, left_text, one_line
-if TYPE_CHECKING: from cosee.extraction.folder import Extractor, Work
+if TYPE_CHECKING:
+    from cosee.extraction.folder import Extractor, Work
+    from cosee.extraction.schema import Form
 
 # %% auto #0
 __all__ = ['ExtractOptions', 'extract']
@@ -33,9 +36,10 @@ class ExtractOptions(ClientOptions, Interruptible):
         ..., 'what to look for: a JSON Schema, as JSON or YAML (an example stands below), or the name of one that '
              'comes along: contract, invoice, receipt, statement', 'FILE', '--schema')
     out: Optional[Path] = option(
-        None, 'a file ending in .jsonl: a line of JSON for each document; any other name: a folder with these lines, '
-              'a report and tables, for `cosee view` and `cosee report`. What is there is gone on with (default: '
-              'standard output)', 'OUT')
+        None, 'a file ending in .jsonl: a line of JSON for each document; in .csv, .xlsx or .parquet: their values as '
+              'a table, and the lines beside it; a name without such an ending: a folder with lines, report and '
+              'tables, for `cosee view` and `cosee report`. What is there is gone on with (default: standard output)',
+        'OUT')
     split: Optional[Annotated[str, AfterValidator(_check_split)]] = option(
         None, 'make a record of each page, of every N pages, or of what has a key of its own, such as the payslips in '
               'one PDF (default: a file is a document)', 'page|N|auto')
@@ -58,6 +62,7 @@ class ExtractOptions(ClientOptions, Interruptible):
 examples:
   cosee extract invoice.pdf --schema invoice.json
   cosee extract inbox/ --schema invoice.yaml --out results.jsonl
+  cosee extract inbox/ --schema invoice.yaml --out results.csv                 the values for a spreadsheet
   cosee extract payslips.pdf --schema payslip.json --split auto --out march    a record of each payslip
   cosee extract inbox/ --schema invoice.json --out results.jsonl --client text --model-path qwen2.5-coder-1.5b
   cosee extract inbox/ --schema invoice.json --out march       a folder with report and tables
@@ -67,10 +72,15 @@ examples:
 {CODES_HELP}'''
 
 # %% ../../nbs/cli/08_extract.ipynb #2074c321
-def _list_files(args: ExtractOptions, absolute: bool) -> tuple[list[str], dict[str, str]]:
+def _list_outputs(out: Optional[Path], lines: Optional[Path]) -> list[Path]:
+    "What the command writes, and wrote before"
+    if not out or not lines or lines == out: return [out] if out else []
+    return [out, lines, *out.parent.glob(f'{escape(out.stem)}-*{out.suffix}')]   # rows of tables
+
+def _list_files(args: ExtractOptions, lines: Optional[Path], absolute: bool) -> tuple[list[str], dict[str, str]]:
     "Files to be read, as they are named or by `absolute` paths, and others with the reason; `Stop` for what is none"
     from cosee.pages import PageError, files_inside
-    read, left_out, own = list[Path](), dict[str, str](), [args.schema_file, *([args.out] if args.out else [])]
+    read, left_out, own = list[Path](), dict[str, str](), [args.schema_file, *_list_outputs(args.out, lines)]
     def name_of(path: Any) -> str: return os.path.abspath(path) if absolute else str(path)
     for path in args.files:
         name = one_line(str(path), 200)
@@ -98,9 +108,21 @@ def _prepare_extractor(args: ExtractOptions) -> Extractor:
                      split=args.split or '', password=args.password)
 
 # %% ../../nbs/cli/08_extract.ipynb #b19cd331
-def _is_file(out: Path) -> bool:
-    "Is this place, which need not be there, a file of lines rather than a folder?"
-    return out.is_file() or out.suffix.lower() == '.jsonl' and not out.is_dir()
+def _place_lines(out: Path) -> Optional[Path]:
+    "The file of lines that belongs to a place, which need not be there; None for a folder, and `Stop` for no place"
+    from cosee.utils.tables import TABLES, require_table
+    ending = out.suffix.lower()
+    if out.is_dir(): return None
+    if ending in TABLES:
+        try: require_table(out)
+        except ImportError as e: raise Stop(str(e), BAD_INPUT) from e
+        lines = out.with_suffix('.jsonl')
+        if out.exists() and not lines.exists():   # it is another's, and would be lost
+            raise Stop(f'{out} is there, and no {lines.name} that it was made of; name another file', BAD_INPUT)
+        return lines
+    if ending in ('.json', '.xls', '.ods', '.tsv', '.txt'):
+        raise Stop(f'{out}: name a file that ends in .jsonl, {", ".join(TABLES)}, or a folder', BAD_INPUT)
+    return out if out.is_file() or ending == '.jsonl' else None
 
 def _open_folder(args: ExtractOptions, out: Path, extractor: Extractor, stack: ExitStack) -> Path:
     "Begin a folder, or go on with it; the file of its lines, which is locked"
@@ -133,13 +155,18 @@ def _print_line(line: dict[str, Any], as_json: bool):
         name = one_line(str(Path(line['file']).parent / document_name(line['file'], line.get('pages'))), 200)
         print(name, line.get('error') or text_table(*field_rows(line)), '', sep='\n', flush=True)
 
+def _write_table(args: ExtractOptions, form: Form, lines: Path, out: Path):
+    "Write the values of a file of lines as a table"
+    from cosee.extraction.folder import export_lines, read_documents
+    written = export_lines(form, read_documents(lines)[0], out)
+    say(args, f"{', '.join(map(str, written))}: the values; {lines} says where each stands")
+
 def _write_tables(args: ExtractOptions, out: Path):
     "Write the report and the tables of a folder"
     from cosee.extraction.folder import REPORT, Extracted, export_values
     from cosee.extraction.review import write_report
     run = Extracted(out)
-    try: export_values(run, out / 'values.csv')
-    except ImportError as e: say(args, f'no values.csv: {one_line(str(e), 200)}')
+    export_values(run, out / 'values.csv')
     write_report(run, out / REPORT)
     say(args, f'{out / REPORT} says what was found; `cosee view {out}` goes through the values')
 
@@ -183,10 +210,11 @@ def extract(options: ExtractOptions) -> int:
 def _extract_all(args: ExtractOptions, stack: ExitStack) -> int:
     "The same; RunError for a folder that cannot be used"
     from cosee.extraction.folder import find_work, known_lines, tidy_lines, write_line
-    is_folder = args.out is not None and not _is_file(args.out)
-    (paths, left_out), extractor = _list_files(args, absolute=is_folder), _prepare_extractor(args)
+    lines = _place_lines(args.out) if args.out else None
+    is_folder = bool(args.out) and lines is None
+    (paths, left_out), extractor = _list_files(args, lines, absolute=is_folder), _prepare_extractor(args)
     for file, why in left_out.items(): say(args, one_line(f'not read: {file}: {why}', 300))
-    out = _open_folder(args, args.out, extractor, stack) if args.out and is_folder else args.out
+    out = _open_folder(args, args.out, extractor, stack) if args.out and is_folder else lines
     if out and not is_folder: _open_lines(out, stack)
     work = find_work(extractor, paths, known_lines(out) if out else {})
     work.keys |= dict.fromkeys(left_out, [])
@@ -208,4 +236,5 @@ def _extract_all(args: ExtractOptions, stack: ExitStack) -> int:
         (f", {counted(len(left_out), 'other file')} left out" if left_out else '') +
         (f', {left} not begun: the tokens of --total-tokens are used{again}' if left else ''))
     if args.out and is_folder: _write_tables(args, args.out)
+    elif args.out and lines and lines != args.out: _write_table(args, extractor.form, lines, args.out)
     return FAILED if failed or left else ANSWERED

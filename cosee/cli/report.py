@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ['FolderOptions', 'PartOptions', 'FieldOptions', 'MeasureOptions', 'ReportOptions', 'report', 'ViewOptions', 'view']
 
 # %% ../../nbs/cli/10_report.ipynb #9fda08a0
-_ENDINGS = {'.html': 'html', '.md': 'md', '.json': 'json', '.csv': 'table', '.parquet': 'table', '.jsonl': 'table',
-            '.pack': 'records'}
+_ENDINGS = {'.html': 'html', '.md': 'md', '.json': 'json', '.csv': 'table', '.xlsx': 'table', '.parquet': 'table',
+            '.jsonl': 'table', '.pack': 'records'}
 
 class FolderOptions(CommonOptions):
     "Options about one run, or several."
@@ -68,11 +68,12 @@ class ReportOptions(MeasureOptions, PartOptions, FieldOptions, FolderOptions):
                              'submission']] = option(
         None, 'what is written (default: as the ending of --output says, else html)')
     output: Optional[str] = option(None, 'file or folder to write', 'OUT', '-o', '--output')
+    summary: Optional[str] = option(None, 'the table of methods alone, as .md, .tex, .csv, .xlsx or .parquet', 'FILE')
     examples: ClassVar[str] = '''formats:
   html, md, json   the whole report (html is the default: RUN/report.html)
   text             the same in the terminal, in short
   status           how far a run is, what failed and why, and which lines are damaged
-  table            the records as .csv, .parquet or .jsonl
+  table            the records as .csv, .xlsx, .parquet or .jsonl
   records          the records of all RUNs as one run: a folder, or one compressed file that ends in .pack
   inspect          a folder of logs for `inspect view`
   submission       a file in the form of a leaderboard, with --method
@@ -85,6 +86,7 @@ examples:
   cosee report runs/all -o all.html                        shards that lie in it are one run
   cosee report runs/made --episode invoice-1-2             what happened, again; -o episode.html or .md
   cosee report runs/made -o answers.csv
+  cosee report runs/made --summary methods.tex             the table of methods for a paper
   cosee report runs/made -o made.pack                      all records in one compressed file
   cosee report runs/dude --format submission --method cosee_base -o submission.json
   cosee report march --gold gold.jsonl                     fields that `cosee extract` read, against checked values
@@ -219,6 +221,7 @@ def _find_extraction(path: Path) -> Optional[Path]:
 def _report_extraction(args: ReportOptions, results: Path) -> int:
     "Write the values of an extraction as a table, or score them"
     from cosee.extraction.scores import SCORE_HEAD, read_lines, score_fields
+    if args.summary: raise Stop(f'--summary: {args.folders[0]} holds values of `cosee extract`, no methods', BAD_INPUT)
     if args.output:
         from cosee.extraction.folder import Extracted, export_values
         return _print_paths(args, export_values(Extracted(args.folders[0]), args.output))
@@ -260,6 +263,10 @@ def report(options: ReportOptions) -> int:
     "Say what runs say: report, table, progress, episode, submission."
     if results := _find_extraction(Path(options.folders[0])): return _report_extraction(options, results)
     if options.episode: return _show_episode(options)
+    if options.summary:
+        if options.format or options.output:
+            raise Stop('--summary writes the table of methods alone; leave out --format and --output', BAD_INPUT)
+        return _print_paths(options, [_make_report(options).method_table().save(options.summary)])
     format = _choose_format(options)
     if options.pages and format != 'inspect':
         raise Stop('--pages: only logs for Inspect hold pages; add --format inspect', BAD_INPUT)

@@ -130,7 +130,7 @@ class HowOptions(Options):
     together: Optional[Count] = option(
         None, 'answers about a document that a local model gives at once; 1: one after the other (default: as many as '
               'change nothing in what it says)', 'N')
-    ray: Optional[Count] = option(None, 'so many actors on a Ray cluster; needs cosee[ray]', 'N')
+    ray: Optional[Count] = option(None, 'so many actors on a Ray cluster; needs the extra `ray`', 'N')
     gpus_per_actor: Amount = option(0, 'GPUs of each actor of --ray', 'X')
     time_limit: Optional[Amount] = option(None, 'seconds for each question and method', 'S')
     retry_failed: Switch = option(False, 'do again what failed')

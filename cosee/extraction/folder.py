@@ -8,8 +8,8 @@ from __future__ import annotations
 # %% auto #0
 __all__ = ['KIND', 'DOCUMENTS', 'GOLD', 'SCHEMA', 'REPORT', 'Scalar', 'Lines', 'Verdict', 'GoldOf', 'Row', 'FieldLine',
            'DocumentLine', 'document_name', 'Document', 'document_key', 'Extractor', 'known_lines', 'Work', 'find_work',
-           'new_lines', 'write_line', 'is_extraction', 'begin_folder', 'tidy_lines', 'Gold', 'Extracted', 'row_path',
-           'export_values']
+           'new_lines', 'write_line', 'is_extraction', 'begin_folder', 'tidy_lines', 'Gold', 'read_documents',
+           'Extracted', 'row_path', 'export_lines', 'export_values']
 
 # %% ../../nbs/extraction/06_folder.ipynb #7abb720e
 import json, re, time
@@ -32,16 +32,15 @@ from ..models.wrappers import identity_of
 from ..pages import PageError, Pages, load_pages
 from ..runs.log import ABOUT, Fault, RunError, read_about, write_about
 from ..runs.record import at_once
-from ..runs.table import write_frame
 from ..text.ocr import TextExtractor
-from ..utils.config import need, redact, without_keys
+from ..utils.config import redact, without_keys
 from ..utils.files import append_line, digest, file_hash, json_lines, private_folder, write_whole
+from ..utils.tables import require_table, write_table
 from ..utils.text import one_line
 
 # %% ../../nbs/extraction/06_folder.ipynb #b1dca00c
 if TYPE_CHECKING:
     from cosee.runs.log import About
-    from pandas import DataFrame
 
 # %% ../../nbs/extraction/06_folder.ipynb #7cd87c5f
 KIND, DOCUMENTS, GOLD, SCHEMA, REPORT = 'extraction', 'documents.jsonl', 'gold.jsonl', 'schema.json', 'report.html'
@@ -341,6 +340,19 @@ class Gold(BaseModel):
 
 GoldOf = dict[tuple[str, str], Gold]   # (key, path) -> what counts
 
+def read_documents(
+    path: Union[str, Path] # of lines about documents
+) -> tuple[list[DocumentLine], list[Fault]]: # in the order in which the documents came first; what was left out
+    "Read the line that counts of each document."
+    out, faults = dict[Any, DocumentLine](), list[Fault]()
+    for n, found in _read_json_lines(path):
+        try: line = DocumentLine.model_validate(found)
+        except ValidationError as e: faults.append(Fault(n, str(e.errors()[0]['msg'])[:100]))
+        else:
+            name = line.file, line.pages
+            if line.error is None or name not in out or out[name].error: out[name] = line
+    return list(out.values()), faults
+
 class Extracted:
     "A folder of documents whose fields were read, for reading; RunError where it is none."
     def __init__(self,
@@ -368,14 +380,8 @@ class Extracted:
 
     def lines(self) -> list[DocumentLine]:
         "The line that counts of each document, in the order in which they came first."
-        out, self.faults = dict[Any, DocumentLine](), []
-        for n, found in _read_json_lines(self.folder / DOCUMENTS):
-            try: line = DocumentLine.model_validate(found)
-            except ValidationError as e: self.faults.append(Fault(n, str(e.errors()[0]['msg'])[:100]))
-            else:
-                name = line.file, line.pages
-                if line.error is None or name not in out or out[name].error: out[name] = line
-        return list(out.values())
+        found, self.faults = read_documents(self.folder / DOCUMENTS)
+        return found
 
     def gold(self) -> GoldOf:
         "What was said last of each field; broken lines are passed over."
@@ -427,25 +433,19 @@ def _make_table_rows(table: Table, line: DocumentLine, gold: GoldOf) -> list[Row
     return [{**about, '_row': n, **{c: row.get(c) for c in _name_columns(table)}}
             for n, row in enumerate(cells.values(), 1)]
 
-def _make_frame(rows: Sequence[Row], columns: Sequence[str], typed: bool) -> DataFrame:
-    "Rows as a table; whole numbers stay whole, but for a column of a `typed` table that holds others too"
-    need('a table', 'pandas')
-    import pandas as pd
-    frame = pd.DataFrame(list(rows), columns=list(columns), dtype=object)
-    mixed = [c for c in frame if {type(v) for v in frame[c] if v is not None} == {int, float}] if typed else []
-    return frame.assign(**{c: frame[c].map(lambda v: None if v is None else float(v)) for c in mixed})
-
-def export_values(
-    run: Extracted,        # what was read
-    path: Union[str, Path] # .csv, .parquet or .jsonl
-) -> list[Path]:           # the files, that of documents first
-    "Write the values of documents; raises ValueError for another ending."
-    path, lines, gold = Path(path), run.lines(), run.gold()
+def export_lines(
+    form: Form,                   # what was asked for
+    lines: Sequence[DocumentLine],
+    path: Union[str, Path],       # .csv, .xlsx, .parquet or .jsonl
+    gold: Optional[GoldOf] = None # what was said of them
+) -> list[Path]:                  # the files, that of documents first
+    "Write the values of documents, rows of tables into files beside; raises what `require_table` does."
+    path, gold = Path(path), gold or {}
     pages = ['_pages'] if any(line.pages for line in lines) else []   # of batch files alone
     notes = ['_doubtful', '_reviewed', '_error', '_tokens', '_seconds']
-    tables = [(path, [_make_document_row(run.form, line, gold) for line in lines],
-               ['file', *pages, *(f.path for f in run.form.fields), *notes])]
-    for t in run.form.tables:
+    tables = [(path, [_make_document_row(form, line, gold) for line in lines],
+               ['file', *pages, *(f.path for f in form.fields), *notes])]
+    for t in form.tables:
         rows = [row for line in lines for row in _make_table_rows(t, line, gold)]
         beside = path.with_name(f'{path.stem}-{t.path}{path.suffix}')
         tables.append((beside, rows, ['file', *pages, '_row', *_name_columns(t)]))
@@ -453,7 +453,15 @@ def export_values(
 
 def _write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> Path:
     "Rows as a file"
-    if path.suffix != '.jsonl':
-        return write_frame(partial(_make_frame, rows, columns, path.suffix == '.parquet'), path)
-    lines = [json.dumps({c: row[c] for c in columns}, ensure_ascii=False) + '\n' for row in rows]
-    return write_whole(path, ''.join(lines))
+    if path.suffix == '.jsonl':
+        lines = [json.dumps({c: row[c] for c in columns}, ensure_ascii=False) + '\n' for row in rows]
+        return write_whole(path, ''.join(lines).encode('utf-8', 'replace'))
+    require_table(path, '.jsonl')
+    return write_table(path, rows, columns)
+
+def export_values(
+    run: Extracted,        # what was read
+    path: Union[str, Path] # .csv, .xlsx, .parquet or .jsonl
+) -> list[Path]:           # the files, that of documents first
+    "Write the values of a folder as they count now; raises what `require_table` does."
+    return export_lines(run.form, run.lines(), path, run.gold())

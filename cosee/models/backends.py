@@ -295,7 +295,7 @@ _USUAL: dict[str, Fields] = dict(
                 structured='strict', length_field='max_completion_tokens', extra_sampling=False),
     anthropic=dict(api_key='${ANTHROPIC_API_KEY}'),
     google=dict(api_key='${GOOGLE_API_KEY}'),
-    qwen={}, gguf={}, **{name: _local_server_fields(port) for name, port in SERVER_PORTS.items()})
+    qwen={}, local={}, gguf={}, **{name: _local_server_fields(port) for name, port in SERVER_PORTS.items()})
 
 def usual_backend(
     id: str,                         # 'kind.model', such as 'openai.gpt-4o'

@@ -155,8 +155,11 @@ def check_model_path(
     "Raise `ModelError` unless `model_path` holds configuration, tokenizer, image processor and all weights."
     folder = Path(model_path).expanduser()
     problem = _find_fault(folder, kinds)
-    if problem: raise ModelError(f'{model_path}: {problem}; {get.format(model_path)}')
-    return folder
+    if not problem: return folder
+    other = problem == _find_kind_fault(folder, kinds) and stored_config(folder).get('model_type') in vision_types()
+    mend = ('the client `local` opens it: --client local, kind: local in a file, or TransformersClient' if other else
+            get.format(model_path))
+    raise ModelError(f'{model_path}: {problem}; {mend}')
 
 # %% ../../nbs/local/01_checkpoint.ipynb #28712a12
 _WIDTHS = dict(F64=8, F32=4, BF16=2, F16=2, I64=8, I32=4, I16=2)   # bytes of a number; of all others 1

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Optional, TYPE_CHECKING, Union
+from ..utils.config import need
 if TYPE_CHECKING:
     import numpy as np
 
@@ -291,9 +292,8 @@ def _read_checkpoint(folder: Path, deep: list[int]) -> Iterator[tuple[str, 'np.n
 
 def _import_gguf() -> Any:
     "The package gguf, which builders of CoSee have; raises ImportError"
-    try: return import_module('gguf')
-    except ImportError: raise ImportError('writing GGUF files needs gguf, which is not installed: pip install gguf') \
-        from None
+    need('writing GGUF files', 'gguf')
+    return import_module('gguf')
 
 def _add_tensor(writer: Any, name: str, numbers: 'np.ndarray', kind: Numbers):
     "Matrices as `kind` wants them; what is small, and places, in full"

