@@ -233,13 +233,15 @@ def bench(args, model, arch=''):
     plain, more = {}, (('vllm', 'vllm_parallel') if args.vllm else ()) + (GGUF if args.gguf else ())
     for work in args.work:
         for n in args.pages if work == 'episode' else args.pages[:1]:
+            asked = []
             for mode in WAYS[work] + (more if work == 'episode' else ()):
                 if args.ways and mode not in args.ways and mode != 'plain' and mode not in more: continue
-                a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model, arch=arch,
-                         device=args.device, dtype=args.dtype, isa=args.isa, threads=args.threads, new=args.new,
-                         plain_calls=args.plain_calls, vllm=args.vllm,
-                         gguf=args.gguf.get(mode, '') if args.gguf else '')
-                yield row(a, [measure(**a) for _ in range(args.repeat)], plain)
+                asked.append(dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model,
+                                  arch=arch, device=args.device, dtype=args.dtype, isa=args.isa, threads=args.threads,
+                                  new=args.new, plain_calls=args.plain_calls, vllm=args.vllm,
+                                  gguf=args.gguf.get(mode, '') if args.gguf else ''))
+            rounds = [[measure(**a) for a in asked] for _ in range(args.repeat)]   # each way in turn, not one after all
+            for a, runs in zip(asked, zip(*rounds, strict=True), strict=True): yield row(a, runs, plain)
 
 
 def row(a, runs, plain):
@@ -248,6 +250,7 @@ def row(a, runs, plain):
     out = dict(work=a['work'], mode=a['mode'], dtype=a['dtype'], pages=a['pages'], agents=a['agents'],
                steps=a['steps'], cpu_s=round(cpu, 2),
                peak_mb=round(statistics.median(r['peak_mb'] for r in runs)), passes=runs[0]['passes'], runs=len(runs),
+               least=round(min(r['cpu_s'] for r in runs), 2), most=round(max(r['cpu_s'] for r in runs), 2),
                machine=runs[0]['machine'])
     if a['mode'] == 'plain': plain[key] = cpu, runs[0]['outs'], runs[0]['counts']
     out.update(runs[0].get('about', {}))
@@ -303,7 +306,7 @@ def main():
     p.add_argument('--dtype', default='float32', help="of the weights: 'float32' or 'bfloat16'")
     p.add_argument('--threads', type=int, default=1)
     p.add_argument('--isa', choices=list(ISA), help="forbid all libraries the processor's newer instructions")
-    p.add_argument('--repeat', type=int, default=1, help='runs of which the median counts')
+    p.add_argument('--repeat', type=int, default=1, help='runs of each way, in turn, of which the median counts')
     p.add_argument('--plain-calls', type=int, default=0,
                    help='compute so many plain calls of an episode instead of all')
     p.add_argument('--agents', type=int, default=3)
