@@ -240,7 +240,7 @@ def bench(args, model, arch=''):
                                   arch=arch, device=args.device, dtype=args.dtype, isa=args.isa, threads=args.threads,
                                   new=args.new, plain_calls=args.plain_calls, vllm=args.vllm,
                                   gguf=args.gguf.get(mode, '') if args.gguf else ''))
-            rounds = [[measure(**a) for a in asked] for _ in range(args.repeat)]   # each way in turn, not one after all
+            rounds = [[measure(**a) for a in asked] for _ in range(args.repeat)]   # the ways in turn
             for a, runs in zip(asked, zip(*rounds, strict=True), strict=True): yield row(a, runs, plain)
 
 
