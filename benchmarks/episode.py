@@ -87,20 +87,22 @@ def key_of(messages):
 def serve(folder, mode):
     "Run in an environment that has vLLM: answer the prompts in `folder`, and report the cost and the tokens"
     from PIL import Image
+    import torch
     from vllm import LLM, SamplingParams
     with open(os.path.join(folder, 'job.json')) as f: job = json.load(f)
     pages = [Image.open(os.path.join(folder, f'{i}.png')).convert('RGB') for i in range(job['pages'])]
-    llm = LLM(job['model'], dtype=job['dtype'], enable_prefix_caching=True, enforce_eager=True,
+    llm = LLM(job['model'], dtype=job['dtype'], enable_prefix_caching=True,
+              enforce_eager=not torch.cuda.is_available(), gpu_memory_utilization=.6,
               max_model_len=job['context'],
               limit_mm_per_prompt=dict(image=job['pages'], video=0), max_num_seqs=8, seed=0)
     how = SamplingParams(temperature=0, max_tokens=job['new'], ignore_eos=True, skip_special_tokens=False)
     ask = lambda texts: llm.generate([dict(prompt=t, multi_modal_data=dict(image=pages)) for t in texts], how,
                                      use_tqdm=False)
     steps = job['steps'] if mode == 'vllm_parallel' else [[t] for calls in job['steps'] for t in calls]
-    before = time.process_time()
+    before, start = time.process_time(), time.perf_counter()
     replies = [r for texts in steps for r in ask(texts)]
-    cpu = time.process_time() - before
-    return dict(cpu_s=cpu, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    cpu, seconds = time.process_time() - before, time.perf_counter() - start
+    return dict(cpu_s=cpu, seconds=seconds, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
                 ids=[list(r.outputs[0].token_ids) for r in replies],
                 cached=sum(r.num_cached_tokens or 0 for r in replies))
 
@@ -233,13 +235,15 @@ def bench(args, model, arch=''):
     plain, more = {}, (('vllm', 'vllm_parallel') if args.vllm else ()) + (GGUF if args.gguf else ())
     for work in args.work:
         for n in args.pages if work == 'episode' else args.pages[:1]:
+            asked = []
             for mode in WAYS[work] + (more if work == 'episode' else ()):
                 if args.ways and mode not in args.ways and mode != 'plain' and mode not in more: continue
-                a = dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model, arch=arch,
-                         device=args.device, dtype=args.dtype, isa=args.isa, threads=args.threads, new=args.new,
-                         plain_calls=args.plain_calls, vllm=args.vllm,
-                         gguf=args.gguf.get(mode, '') if args.gguf else '')
-                yield row(a, [measure(**a) for _ in range(args.repeat)], plain)
+                asked.append(dict(work=work, mode=mode, pages=n, agents=args.agents, steps=args.steps, model=model,
+                                  arch=arch, device=args.device, dtype=args.dtype, isa=args.isa, threads=args.threads,
+                                  new=args.new, plain_calls=args.plain_calls, vllm=args.vllm,
+                                  gguf=args.gguf.get(mode, '') if args.gguf else ''))
+            rounds = [[measure(**a) for a in asked] for _ in range(args.repeat)]   # the ways in turn
+            for a, runs in zip(asked, zip(*rounds, strict=True), strict=True): yield row(a, runs, plain)
 
 
 def row(a, runs, plain):
@@ -248,6 +252,7 @@ def row(a, runs, plain):
     out = dict(work=a['work'], mode=a['mode'], dtype=a['dtype'], pages=a['pages'], agents=a['agents'],
                steps=a['steps'], cpu_s=round(cpu, 2),
                peak_mb=round(statistics.median(r['peak_mb'] for r in runs)), passes=runs[0]['passes'], runs=len(runs),
+               least=round(min(r['cpu_s'] for r in runs), 2), most=round(max(r['cpu_s'] for r in runs), 2),
                machine=runs[0]['machine'])
     if a['mode'] == 'plain': plain[key] = cpu, runs[0]['outs'], runs[0]['counts']
     out.update(runs[0].get('about', {}))
@@ -303,7 +308,7 @@ def main():
     p.add_argument('--dtype', default='float32', help="of the weights: 'float32' or 'bfloat16'")
     p.add_argument('--threads', type=int, default=1)
     p.add_argument('--isa', choices=list(ISA), help="forbid all libraries the processor's newer instructions")
-    p.add_argument('--repeat', type=int, default=1, help='runs of which the median counts')
+    p.add_argument('--repeat', type=int, default=1, help='runs of each way, in turn, of which the median counts')
     p.add_argument('--plain-calls', type=int, default=0,
                    help='compute so many plain calls of an episode instead of all')
     p.add_argument('--agents', type=int, default=3)

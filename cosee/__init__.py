@@ -21,6 +21,9 @@ _NO_REPORTS = {
 }
 for _name, _value in _NO_REPORTS.items(): os.environ.setdefault(_name, _value)
 
+# %% ../nbs/package/00_cosee.ipynb #thp00002
+os.environ.setdefault('THP_MEM_ALLOC_ENABLE', '1')
+
 # %% ../nbs/package/00_cosee.ipynb #a64e198e
 if TYPE_CHECKING:
     from cosee.pages import PageError as PageError, Pages as Pages, load_pages as load_pages

@@ -18,6 +18,7 @@ from PIL import Image
 from cosee.cli.entry import main
 from cosee.datasets.folder import to_jsonl
 from cosee.runs.log import RunError, RunLog, read_records, without_times
+from cosee.runs.report import Report
 from cosee.runs.table import Run, join_runs
 from cosee.experiments import run_experiment
 from cosee.models.testing import ScriptedClient
@@ -363,3 +364,18 @@ def test_a_pack_goes_on_where_model_and_data_lie_elsewhere(tmp_path):
         assert Run(run.folder).about["questions"] == 6
         assert main(["run", str(run.folder), "--quiet"]) == 0   # and is a run like any other
     with pytest.raises(RunError, match="in dataset.root"): run_experiment(moved, tmp_path / "both", client=client)
+
+
+def test_processor_time_is_kept_of_answers_that_were_computed_alone(here, undisturbed, tmp_path):
+    alone = Run(here / "undisturbed")
+    assert all(0 <= r["times"]["cpu"] < 60 for r in alone)
+    beside = run_experiment(read_config(here / "config.yaml"), tmp_path / "beside", in_flight=2)
+    assert not any("cpu" in r["times"] for r in beside)
+    assert not Report([beside]).cost_table().rows
+    direct = [r for r in alone if r["method"] == "direct"]
+    [row] = [row for row in Report([alone]).cost_table().rows if row[0] == "direct"]
+    spent, right = sum(r["times"]["cpu"] for r in direct), sum(r["right"] for r in direct)
+    assert row[1:3] == [len(direct), right]
+    assert row[3] == pytest.approx(spent / len(direct), abs=1e-4) and row[6] == pytest.approx(spent / right, abs=1e-4)
+    cached = [r["times"]["cpu"] for r in direct if r["usage"]["cached_tokens"]]
+    assert (row[5] is None) if not cached else row[5] == pytest.approx(sum(cached) / len(cached), abs=1e-4)

@@ -194,7 +194,8 @@ def _show_entry(options: ShowOptions, row: dict[str, Any]) -> int:
 def _show_folder(options: ShowOptions, path: str, row: Optional[dict[str, Any]] = None) -> int:
     "Say what a directory of weights holds, with the entry of the table of which it is, if any"
     from cosee.models.transformers_client import GET_ANY
-    from cosee.models.checkpoint import LOCAL, ModelError, check_model_path, free_bytes, model_folder, vision_types
+    from cosee.models.checkpoint import (LOCAL, ModelError, check_model_path, forbids_huge_pages, free_bytes,
+                                         model_folder, vision_types)
     from cosee.models.registry import client_for
     need('looking into a directory of weights', *LOCAL)
     try: found = model_folder(check_model_path(path, GET_ANY, vision_types()))
@@ -209,6 +210,9 @@ def _show_folder(options: ShowOptions, path: str, row: Optional[dict[str, Any]] 
     else:
         print(f'{_write_weights_line(row)}\n{found}' if row else found)
         print(f'--client {client} --model-path {options.path}')
+        if forbids_huge_pages():
+            print('on a processor each token takes longer than need be: this system gives no huge pages; '
+                  'echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled')
         if tight: print(f'its weights do not fit into the {_format_bytes(free or 0)} that are free')
     return ANSWERED
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['Reuse', 'REUSES', 'FAMILIES', 'UNKNOWN', 'LOCAL', 'GET_WEIGHTS', 'QWEN', 'Family', 'family_of', 'vision_types',
            'ModelError', 'stored_config', 'check_model_path', 'stored_tensors', 'needed_bytes', 'free_bytes',
-           'ModelFolder', 'model_folder', 'processor_name', 'computes_bfloat16', 'suited_dtype', 'whole_model',
-           'load_model']
+           'ModelFolder', 'model_folder', 'processor_name', 'computes_bfloat16', 'suited_dtype', 'forbids_huge_pages',
+           'whole_model', 'load_model']
 
 # %% ../../nbs/local/01_checkpoint.ipynb #9451e12c
 Reuse = Literal['prefix', 'copy', 'none']
@@ -303,6 +303,14 @@ def suited_dtype(
     if device == 'auto': device = 'cuda' if torch.cuda.is_available() else 'cpu'
     slow = stored['F16'] * (str(device) == 'cpu') + stored['BF16'] * (not computes_bfloat16(str(device)))
     return torch.float32 if slow > stored.total() / 2 else 'auto'
+
+# %% ../../nbs/local/01_checkpoint.ipynb #thp00012
+_HUGE_PAGES = Path('/sys/kernel/mm/transparent_hugepage/enabled')
+
+def forbids_huge_pages() -> bool:
+    "Say whether the system gives no memory in huge pages; False where it does not say."
+    try: return '[never]' in _HUGE_PAGES.read_text()
+    except OSError: return False
 
 # %% ../../nbs/local/01_checkpoint.ipynb #73642535
 # stay precise

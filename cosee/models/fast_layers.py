@@ -46,13 +46,97 @@ def _is_single_precision(layer: torch.nn.Module) -> bool:
     if type(layer) is not torch.nn.Linear: return False
     return layer.weight.dtype == torch.float32 and layer.weight.device.type == 'cpu'
 
+
+# %% ../../nbs/local/06_fast_layers.ipynb #pack0002
+_FEW = 4   # rows for which weights are packed, and to which fewer are filled up
+
+def _pack(weight: Tensor) -> torch.nn.Parameter:
+    "Lay a matrix out as oneDNN reads it, once"
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), _FEW)
+    return torch.nn.Parameter(packed, requires_grad=False)
+
+@cache
+def _fills_up() -> bool: return not torch.cpu._is_amx_tile_supported()
+
+def _multiply_packed(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    "Multiply rows by a packed matrix"
+    rows = input.shape[:-1].numel()
+    if rows >= _FEW or not rows or not _fills_up():
+        return torch.ops.mkldnn._linear_pointwise(input, weight, bias, 'none', [], '')
+    filled = F.pad(input.reshape(rows, -1), (0, 0, 0, _FEW - rows))
+    out = torch.ops.mkldnn._linear_pointwise(filled, weight, bias, 'none', [], '')
+    return out[:rows].view(*input.shape[:-1], -1)
+
+class _PackedLinear(torch.nn.Linear):
+    "A linear layer whose weights are packed; it cannot be trained any more"
+    def forward(self, input: Tensor) -> Tensor: return _multiply_packed(input, self.weight, self.bias)
+
+# %% ../../nbs/local/06_fast_layers.ipynb #pack0004
+_BLOCK = 2048   # words that are unpacked together
+
+class _PackedEmbedding(torch.nn.Module):
+    "An embedding that an output layer shares, in packed blocks of words"
+    def __init__(self, weight: Tensor):
+        super().__init__()
+        self.blocks = torch.nn.ParameterList(map(_pack, weight.split(_BLOCK)))
+
+    def forward(self, ids: Tensor) -> Tensor:   # of any shape
+        words, at = ids.flatten(), ids.flatten() // _BLOCK
+        out = torch.empty(len(words), self.blocks[0].shape[1], dtype=self.blocks[0].dtype)
+        for block in at.unique().tolist():
+            mine = at == block
+            out[mine] = self.blocks[block].to_dense()[words[mine] % _BLOCK]
+        return out.view(*ids.shape, out.shape[1])
+
+class _SharedOutput(torch.nn.Module):
+    "The output layer that shares a packed embedding"
+    def __init__(self, embedding: _PackedEmbedding):
+        super().__init__()
+        self.embedding = embedding
+
+    def forward(self, input: Tensor) -> Tensor:
+        return torch.cat([_multiply_packed(input, block) for block in self.embedding.blocks], -1)
+
+# %% ../../nbs/local/06_fast_layers.ipynb #pack0006
+_LARGE = 1 << 18   # numbers of a matrix from which on packing pays
+
+@cache
+def _packs() -> bool:
+    "Does this processor multiply packed bfloat16 faster?"
+    own = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    return own and torch.backends.mkldnn.is_available()
+
+def _can_pack(layer: torch.nn.Module) -> bool:
+    "Is it a plain layer with a large matrix in bfloat16 on the processor?"
+    if type(layer) not in (torch.nn.Linear, torch.nn.Embedding): return False
+    weight = layer.weight
+    return weight.dtype == torch.bfloat16 and weight.device.type == 'cpu' and weight.numel() >= _LARGE
+
+def _pack_shared(model: Any):
+    "Pack the embedding of a model of transformers that is its output layer as well"
+    words, output = model.get_input_embeddings(), model.get_output_embeddings()
+    if output is None or output.weight is not words.weight or output.bias is not None: return
+    if not (_can_pack(words) and _can_pack(output)): return
+    packed = _PackedEmbedding(words.weight)
+    model.set_input_embeddings(packed)
+    model.set_output_embeddings(_SharedOutput(packed))
+
+def _pack_layers(model: Any):
+    "Pack the matrices of a model, each in place of its plain one"
+    if hasattr(model, 'get_output_embeddings'): _pack_shared(model)
+    shared = {id(layer.weight) for layer in model.modules() if isinstance(layer, torch.nn.Embedding)}
+    for layer in model.modules():
+        if type(layer) is torch.nn.Linear and id(layer.weight) not in shared and _can_pack(layer):
+            layer.weight, layer.__class__ = _pack(layer.weight), _PackedLinear
+
 def use_fast_products(
-    model # of transformers
+    model # of transformers, from now on for inference alone
 ):
     "Multiply in its layers by what is faster here, from now on, with the same weights."
     for layer in model.modules():
         if _is_patch_product(layer): layer.__class__ = _PatchProduct
         elif _prefers_onednn() and _is_single_precision(layer): layer.__class__ = _OneDnnLinear
+    if _packs(): _pack_layers(model)
 
 # %% ../../nbs/local/06_fast_layers.ipynb #02cd8c78
 KeyValues = tuple[Tensor, Tensor]   # of one layer, shapes (rows, heads, tokens, size)

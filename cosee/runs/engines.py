@@ -51,7 +51,8 @@ class Answerer:
     def answer(self, index: int, method: str, attempt: int, time_limit: Optional[float] = None) -> Record:
         "One record"
         sample = self.sample(index)
-        return answer_one(self.config, self.methods[method], index, sample, self.client, time_limit, attempt)
+        return answer_one(self.config, self.methods[method], index, sample, self.client, time_limit, attempt,
+                          alone=True)
 
 # %% ../../nbs/runs/04_engines.ipynb #20f1a006
 def work():

@@ -34,6 +34,7 @@ class _Meta(TypedDict, total=False):
 class _Times(TypedDict, total=False):
     seconds: Optional[Number]
     reading: Optional[Number]
+    cpu: Optional[Number]   # seconds of the processor, of a process that did nothing else
     at: Optional[str]
 
 class Record(EpisodeFields, total=False):

@@ -237,10 +237,12 @@ def answer_one(
     sample: Sample,    # the question
     client,            # the model
     time_limit: Optional[float] = None, # seconds
-    attempt: int = 1   # how often it was tried, this time included
+    attempt: int = 1,  # how often it was tried, this time included
+    alone: bool = False # does this process do nothing else meanwhile? then its processor time is this answer's
 ) -> Record:
     "Run a method on a sample; failures become records too."
     record, start = start_record(config, method, index, sample, attempt), time.perf_counter()
+    used = time.process_time()
     words = getattr(client, 'words', None)   # reads page text, for whichever method asks first
     before, spent = getattr(words, 'seconds', 0.), getattr(words, 'tokens', 0)
     budget = budget_of(config, method)
@@ -257,6 +259,7 @@ def answer_one(
     reading = getattr(words, 'seconds', 0.) - before
     record['times'] = dict(seconds=round(max(0., time.perf_counter() - start - reading), 4),
                            reading=round(reading, 4), at=utc_now())
+    if alone: record['times']['cpu'] = round(time.process_time() - used, 4)
     if (now := getattr(words, 'tokens', None)) is not None: record['times']['reading_tokens'] = now - spent
     if bill: record['reading'] = bill.to_dict()
     return record
@@ -312,7 +315,7 @@ def run_here(
 ) -> Iterator[Record]:
     "Work on `jobs` in this process."
     limit = time_limit if in_flight == 1 else None
-    yield from at_once((partial(answer_one, config, m, j.index, j.sample, client, limit, a)
+    yield from at_once((partial(answer_one, config, m, j.index, j.sample, client, limit, a, in_flight == 1)
                         for j in jobs for m, a in j.methods), in_flight)
 
 T = TypeVar('T')

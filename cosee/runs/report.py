@@ -126,6 +126,9 @@ _DEFINITIONS = {
                      'unless a column says uncached',
     'invalid replies': 'the share of replies from which nothing could be read: turns that wrote nothing, or calls '
                        'without an answer where a method has no turns; the question need not fail',
+    'CPU seconds': 'of the process that asks, and so of a model that runs in it, pages that it read included; of '
+                   'answers that were computed alone',
+    'cold, kept': 'of answers of which no token was kept from an earlier call, and of the others',
     'withheld': 'questions that have an answer, of which it was said that there is none',
     'silent': 'questions that were asked, and nothing came: neither an answer nor the word that there is none',
     'not asked': 'questions of which the budget did not cover a single call',
@@ -373,6 +376,21 @@ class Report:
         return make_table('Notes of the teams, and evidence', {'method': '{}', **dict.fromkeys([*found, *scores],
                                                                                               '{:.2f}')}, rows)
 
+    def cost_table(self) -> Table:
+        "Make the table of processor time; without a row for methods of which none is known."
+        columns = {'method': '{}', 'answers': '{:,}', 'right': '{:,}', 'CPU seconds': '{:.2f}', 'cold': '{:.2f}',
+                   'kept': '{:.2f}', 'for a right answer': '{:.2f}'}
+        rows = []
+        for m, answers in self.rows.items():
+            timed = [(a, cpu) for a in answers if (cpu := (a.record.get('times') or {}).get('cpu')) is not None]
+            if not timed: continue
+            right, spent = sum(a.right for a, _ in timed), math.fsum(cpu for _, cpu in timed)
+            reused = [bool((a.record.get('usage') or {}).get('cached_tokens')) for a, _ in timed]
+            by_cache = [_mean(cpu for (_, cpu), r in zip(timed, reused, strict=True) if r is kept)
+                        for kept in (False, True)]
+            rows.append([m, len(timed), right, spent / len(timed), *by_cache, spent / right if right else None])
+        return make_table('What a right answer costs', columns, rows)
+
     def tables(self) -> list[Table]:
         "Make all tables behind that of the methods that say something."
         found = self.analysis.tables()
@@ -382,8 +400,8 @@ class Report:
         if len(self.runs) < 2: found.pop('accuracy_cost', None)   # the table of methods says it
         failures = Table('What failed', dict.fromkeys(('question', 'method', 'error'), '{}'),
                          [[*row] for row in self.failures[:50]])
-        every = [tabulate_teamwork(self.teamwork), self.team_table(), *found.values(), self.progress_table(), failures,
-                 _make_run_table(self.runs, self.answers)]
+        every = [self.cost_table(), tabulate_teamwork(self.teamwork), self.team_table(), *found.values(),
+                 self.progress_table(), failures, _make_run_table(self.runs, self.answers)]
         one_model = len({a.model for a in self.answers}) == 1
         return [_drop_column(t, 'model') if one_model and t.title != _RUNS else t for t in every if t.rows]
 
