@@ -180,6 +180,18 @@ def test_every_door_names_the_same_kinds():
     assert all(f".{kind}" in page for kind in KINDS)
 
 
+def test_what_cosee_wrote_into_a_folder_is_no_document(tmp_path, without_soffice):
+    write_mail(tmp_path / "a.eml", "Total due: 250.00 EUR")
+    page = tmp_path / "said.html"
+    assert shell("ask", tmp_path, "-q", "What is the total due?", "--html", page, "--client", "ocr")[0] == 0
+    for name in ("one", "two"):
+        code, _, said = shell("extract", tmp_path, "--schema", "invoice", "--out", tmp_path / name, "--client", "ocr")
+        assert code == 0 and "1 document read" in said, said
+    read, left_out = files_inside(tmp_path, deep=True)
+    assert [path.name for path in read] == ["a.eml"]
+    assert sorted(one.why for one in left_out) == ["a page that CoSee wrote", "a run of CoSee", "a run of CoSee"]
+
+
 # --- with LibreOffice ---
 
 @needs_soffice

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['MAX_COLUMNS', 'SECONDS', 'MOST_OPEN', 'find_soffice', 'advise_install', 'find_obstacle', 'work_folder', 'Converted',
-           'count_are', 'join_notes', 'convert', 'clean_page', 'clean_table', 'write_lines']
+__all__ = ['MAX_COLUMNS', 'SECONDS', 'MOST_OPEN', 'MAX_LINES', 'find_soffice', 'advise_install', 'find_obstacle', 'work_folder',
+           'Converted', 'count_are', 'join_notes', 'convert', 'clean_page', 'clean_table', 'write_lines']
 
 # %% ../../nbs/office/03_convert.ipynb #6174955d
 import atexit, json, os, shutil, signal, subprocess, sys, tempfile, threading
@@ -299,36 +299,39 @@ def _make(path: Path, kind: str, folder: Path) -> Converted:
     shutil.copyfile(path, source)
     return _convert_file(source, kind, folder)
 
-# %% ../../nbs/office/03_convert.ipynb #c755deba
+# %% ../../nbs/office/03_convert.ipynb #9f2d882a
+MAX_LINES = 20_000   # of a web page that LibreOffice lays out
+
 def _make_of_text(path: Path, kind: str, folder: Path) -> Converted:
     "Make a PDF of a web page or a table"
     source, lines, notes = folder / f'in.{kind}', folder / 'lines.json', list[str]()
-    found = run_apart(clean_page if kind == 'html' else clean_table, path, source, lines)
+    found, length = run_apart(clean_page if kind == 'html' else clean_table, path, source, lines)
     if found and kind == 'html': notes.append(f"{count_are(found, 'picture')} not loaded from the net")
     elif found: notes.append(f'no more than {MAX_ROWS:,} rows are read')
-    if find_soffice():
+    if find_soffice() and (kind == 'csv' or length <= MAX_LINES):
         made = _convert_file(source, kind, folder)
         return Converted(made.pdf, notes + made.notes)
     missing = run_apart(write_lines, lines, folder / 'out.pdf')
     if missing: notes.append(f'no font of this computer has the letters {missing[:20]}')
     return Converted(folder / 'out.pdf', notes)
 
-def clean_page(path: Any, target: Any, lines: Any) -> int:
-    "Clean the web page of a file, as a job; count pictures that would have to be fetched."
+def clean_page(path: Any, target: Any, lines: Any) -> tuple[int, int]:
+    "Clean the web page of a file, as a job; count pictures that would have to be fetched, and lines."
     page = clean_html(decode_text(Path(path).read_bytes()))
     head = '<html><head><meta charset="utf-8"></head><body>'
     Path(target).write_text(f'{head}{page.html}</body></html>', 'utf-8')
-    Path(lines).write_text(json.dumps(html_lines(page.html)), 'utf-8')
-    return page.remote
+    text = html_lines(page.html)
+    Path(lines).write_text(json.dumps(text), 'utf-8')
+    return page.remote, len(text)
 
-def clean_table(path: Any, target: Any, lines: Any) -> bool:
-    "Write the table of a file with commas and quotes, as a job; is it cut?"
+def clean_table(path: Any, target: Any, lines: Any) -> tuple[bool, int]:
+    "Write the table of a file with commas and quotes, as a job; is it cut, and how many rows has it?"
     import csv
     table = read_csv(decode_text(Path(path).read_bytes()))
     with open(target, 'w', newline='', encoding='utf-8') as f:
         csv.writer(f, quoting=csv.QUOTE_ALL).writerows(table.rows)
     Path(lines).write_text(json.dumps(table_lines(table.rows)), 'utf-8')
-    return table.cut
+    return table.cut, len(table.rows)
 
 def write_lines(lines: Any, target: Any) -> str:
     "Write lines of a file as pages of a PDF, as a job; give the letters that are missing."
