@@ -101,8 +101,7 @@ _LIBRARY = {
                   '</library:libraries>',
     'Standard/script.xlb': '<library:library xmlns:library="http://openoffice.org/2000/library" '
                            'library:name="Standard" library:readonly="false" library:passwordprotected="false">'
-                           '<library:element '
-                           'library:name="Module1"/></library:library>',
+                           '<library:element library:name="Module1"/></library:library>',
     'Standard/Module1.xba': '<script:module xmlns:script="http://openoffice.org/2000/script" script:name="Module1" '
                             'script:language="StarBasic">{}</script:module>'}
 
@@ -196,7 +195,7 @@ def _word_report(report: dict[str, list[int]]) -> list[str]:
     return [text for what, text in words.items() if sums[what]]
 
 # %% ../../nbs/office/03_convert.ipynb #d968edd4
-_REFUSED = 'LibreOffice does not open it; it may be broken, or protected with a password'
+_REFUSED = 'LibreOffice does not open it: it is broken or protected by a password, or a part of LibreOffice lacks'
 
 def _convert_file(source: Path, kind: str, folder: Path) -> Converted:
     "Make a PDF of a file in a folder of its own; raises `OfficeError`"
@@ -208,11 +207,12 @@ def _convert_file(source: Path, kind: str, folder: Path) -> Converted:
     report = _read_report(folder)
     if not report:
         kept = f'pdf:{_PART[kind]}_pdf_Export'
-        _run_soffice(soffice, folder, '--convert-to', kept, '--outdir', str(folder), str(source))
+        how = f"--infilter={_FILTERS[kind]}{f':{_CSV}' if kind == 'csv' else ''}"
+        _run_soffice(soffice, folder, how, '--convert-to', kept, '--outdir', str(folder), str(source))
         with suppress(OSError): source.with_suffix('.pdf').rename(out)
         report = {'plain': [1]}
     elif 'done' not in report: out.unlink(missing_ok=True)
-    if not out.is_file() or not out.stat().st_size: raise OfficeError(_REFUSED)
+    if not out.is_file() or not out.stat().st_size: raise OfficeError(f'{_REFUSED} ({advise_install(kind)})')
     if (folder / 'notes.pdf').is_file():
         try: run_apart(join_notes, out, folder / 'notes.pdf', report['notes'])
         except OfficeError: report['lost notes'] = [1]
@@ -242,7 +242,7 @@ def join_notes(
 _VERSION = 1       # of what a conversion gives
 MOST_OPEN = 500    # PDFs in the folder of this process; those not asked for longest leave
 _known: dict[str, Converted] = {}   # the one asked for last stands last
-_busy: dict[str, threading.Lock] = {}
+_lock, _busy = threading.Lock(), dict[str, threading.Lock]()   # of the list, and of each file that is converted
 
 def _open_cache() -> Optional[FileCache]:
     home = cache_folder()
@@ -260,8 +260,9 @@ def _keep(key: str, made: Converted, kept: Optional[FileCache]) -> Converted:
 
 def _note(key: str, made: Converted) -> Converted:
     "Note that a PDF was asked for"
-    _known[key] = made
-    while len(_known) > MOST_OPEN: _known.pop(next(iter(_known))).pdf.unlink(missing_ok=True)
+    with _lock:
+        _known[key] = made
+        while len(_known) > MOST_OPEN: _known.pop(next(iter(_known))).pdf.unlink(missing_ok=True)
     return made
 
 def _recall(key: str, kept: Optional[FileCache]) -> Optional[Converted]:
