@@ -195,7 +195,7 @@ def _word_report(report: dict[str, list[int]]) -> list[str]:
     return [text for what, text in words.items() if sums[what]]
 
 # %% ../../nbs/office/03_convert.ipynb #d968edd4
-_REFUSED = 'LibreOffice does not open it: it is broken or protected by a password, or a part of LibreOffice lacks'
+_REFUSED = 'LibreOffice does not open it: broken, protected by a password, or a part of LibreOffice is missing'
 
 def _convert_file(source: Path, kind: str, folder: Path) -> Converted:
     "Make a PDF of a file in a folder of its own; raises `OfficeError`"

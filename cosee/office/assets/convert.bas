@@ -125,7 +125,12 @@ Sub PrepareSheets(doc)
       If CDbl(lastRow) * lastColumn < 200000 Then FitColumns(used)
       FitPage(doc.StyleFamilies.getByName("PageStyles").getByName(sheet.PageStyle), used)
       seen = used.queryVisibleCells()
-      If seen.Count <> 1 Then Say("hidden cells", 1)
+      whole = False
+      If seen.Count = 1 Then
+        ends = seen.getByIndex(0).RangeAddress
+        whole = ends.EndRow >= lastRow And ends.EndColumn >= lastColumn
+      End If
+      If Not whole Then Say("hidden cells", 1)
     End If
   Next
   If hidden > 0 Then Say("hidden sheets", hidden)
@@ -150,6 +155,8 @@ End Sub
 Sub FitColumns(used)
   On Error Goto Done
   wrapped = False
+  used.ParaLeftMargin = 200
+  used.ParaRightMargin = 200
   For i = 0 To used.Columns.Count - 1
     column = used.Columns.getByIndex(i)
     If column.IsVisible Then
@@ -165,6 +172,7 @@ Sub FitColumns(used)
     End If
   Next
   If wrapped And used.Rows.Count < 5000 Then
+    used.VertJustify = com.sun.star.table.CellVertJustify2.TOP
     For i = 0 To used.Rows.Count - 1
       row = used.Rows.getByIndex(i)
       If row.IsVisible Then row.OptimalHeight = True
