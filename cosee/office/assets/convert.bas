@@ -14,6 +14,7 @@ Sub Main
   how(3).Name = "FilterName": how(3).Value = "{filter}"
   how(4).Name = "FilterOptions": how(4).Value = "{options}"
   doc = StarDesktop.loadComponentFromURL("{source}", "_blank", 0, how())
+  If Not IsNull(doc) Then doc.lockControllers()
   If IsNull(doc) Then
     Say("refused", 1)
   Else
@@ -80,7 +81,11 @@ Sub PrepareText(doc)
   comments = 0
   every = doc.TextFields.createEnumeration()
   Do While every.hasMoreElements()
-    If every.nextElement().supportsService("com.sun.star.text.textfield.Annotation") Then comments = comments + 1
+    field = every.nextElement()
+    If field.supportsService("com.sun.star.text.textfield.Annotation") Then
+      comments = comments + 1
+      field.dispose()   ' LibreOffice 7.4 crashes where it lays out some of them
+    End If
   Loop
   If comments > 0 Then Say("comments", comments)
 Done:
@@ -185,6 +190,10 @@ Sub FitPage(style, used)
   wide = used.Size.Width
   style.ScaleToPagesX = 1
   style.ScaleToPagesY = 0
+  If Left("{filter}", 4) = "Text" Then   ' a table of text has no name and no pages of its own
+    style.HeaderIsOn = False
+    style.FooterIsOn = False
+  End If
   margins = style.LeftMargin + style.RightMargin
   If wide > style.Width - margins Then
     page = wide * 0.8 + margins
