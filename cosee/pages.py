@@ -566,10 +566,11 @@ def _find_obstacle(path: Path) -> str:
         if not path.exists(): return 'a link that leads nowhere'
         if not path.is_file(): return 'not a regular file'
         if path.suffix.lower() in _SUFFIXES: return ''
-        with path.open('rb') as f: head = f.read(1024)
+        with path.open('rb') as f: head = f.read(4096)
     except OSError as e: return f'cannot be read ({e.strerror})'
     if not head: return 'the file is empty'
-    if _sniff(head): return ''
+    if _OWN_PAGE in head: return 'a page that CoSee wrote'
+    if _sniff(head := head[:1024]): return ''
     try: kind = _detect_office(path, head)
     except PageError as e: return _strip_name(e, path)
     if not kind: return _describe_other(path, head) or f'not {READS}'
@@ -578,6 +579,7 @@ def _find_obstacle(path: Path) -> str:
 
 def _strip_name(e: PageError, name: Any) -> str: return str(e).removeprefix(f'{_clean_name(name)}: ')
 
+_OWN_PAGE = b'The palette of every page that CoSee writes'   # what such a page begins with
 _OF_SYSTEM = {'thumbs.db', 'desktop.ini'}   # what Windows hides
 
 def walk_folder(
@@ -589,6 +591,7 @@ def walk_folder(
         if path.name.startswith('.') or path.name.lower() in _OF_SYSTEM: continue
         if not path.is_dir(): yield path, _find_obstacle(path)
         elif not deep: yield path, 'a folder within the folder; name it too'
+        elif (path / 'run.json').is_file(): yield path, 'a run of CoSee'
         elif path.is_symlink(): yield path, 'a link to a folder; name that folder'
         else:
             try: yield from walk_folder(path, deep)

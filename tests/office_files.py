@@ -38,8 +38,8 @@ def package(path, main, kinds, parts, method=zipfile.ZIP_DEFLATED):
 def run(text): return f'<w:r><w:t xml:space="preserve">{escape(text)}</w:t></w:r>'
 
 
-def write_docx(path, *lines, body="", links=(), **more):
-    "A Word document with a paragraph for each line, and `body` as XML behind them."
+def write_docx(path, *lines, body="", links=(), kinds=None, **more):
+    "A Word document with a paragraph for each line, and `body` as XML behind them; further parts and their kinds."
     text = "".join(f"<w:p>{run(line)}</w:p>" for line in lines)
     parts = {"word/document.xml": f'<w:document xmlns:w="{WORD}" xmlns:r="{KIND}" '
                                   'xmlns:wp="http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing" '
@@ -47,7 +47,7 @@ def write_docx(path, *lines, body="", links=(), **more):
                                   'xmlns:pic="http://schemas.openxmlformats.org/drawingml/2006/picture">'
                                   f"<w:body>{text}{body}</w:body></w:document>"}
     if links: parts["word/_rels/document.xml.rels"] = relations(*links)
-    kinds = {"word/document.xml": MIME + "wordprocessingml.document.main+xml"}
+    kinds = {"word/document.xml": MIME + "wordprocessingml.document.main+xml", **(kinds or {})}
     return package(path, "word/document.xml", kinds, {**parts, **more})
 
 

@@ -27,6 +27,8 @@ from cosee.server.http import create_app, protect
 from cosee.text.ocr import TextExtractor
 from fastapi.testclient import TestClient
 from office_files import (
+    MIME,
+    WORD,
     SHEET,
     change,
     linked_picture,
@@ -178,6 +180,18 @@ def test_every_door_names_the_same_kinds():
     assert all(READS in text for text in (*helps, page)) and schema.count(READS) >= 2
     from cosee.office.kinds import KINDS
     assert all(f".{kind}" in page for kind in KINDS)
+
+
+def test_what_cosee_wrote_into_a_folder_is_no_document(tmp_path, without_soffice):
+    write_mail(tmp_path / "a.eml", "Total due: 250.00 EUR")
+    page = tmp_path / "said.html"
+    assert shell("ask", tmp_path, "-q", "What is the total due?", "--html", page, "--client", "ocr")[0] == 0
+    for name in ("one", "two"):
+        code, _, said = shell("extract", tmp_path, "--schema", "invoice", "--out", tmp_path / name, "--client", "ocr")
+        assert code == 0 and "1 document read" in said, said
+    read, left_out = files_inside(tmp_path, deep=True)
+    assert [path.name for path in read] == ["a.eml"]
+    assert sorted(one.why for one in left_out) == ["a page that CoSee wrote", "a run of CoSee", "a run of CoSee"]
 
 
 # --- with LibreOffice ---
@@ -439,3 +453,30 @@ def test_what_takes_too_long_is_ended_with_all_that_it_started(tmp_path, monkeyp
     time.sleep(0.3)
     state = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}/stat")
     assert not state.exists() or " Z " in state.read_text()   # it is gone, or nobody has asked what became of it
+
+
+@pytest.mark.slow
+@needs_soffice
+def test_comments_of_a_word_document_are_counted_and_not_read(tmp_path):
+    "Some of them make LibreOffice 7.4 crash where it lays them out."
+    word = f'xmlns:w="{WORD}"'
+    notes = "".join(f'<w:comment w:id="{n}" w:author="a" w:initials="a"><w:p>{run(f"remark {n}")}</w:p></w:comment>'
+                    for n in range(3))
+    body = "".join(f'<w:p><w:commentRangeStart w:id="{n}"/>{run(f"line {n} of the letter")}'
+                   f'<w:commentRangeEnd w:id="{n}"/><w:r><w:commentReference w:id="{n}"/></w:r></w:p>'
+                   for n in range(3))
+    path = write_docx(tmp_path / "a.docx", "Delivery time: six weeks", body=body,
+                      kinds={"word/comments.xml": MIME + "wordprocessingml.comments+xml"},
+                      links=[("c1", "comments", "comments.xml")],
+                      **{"word/comments.xml": f"<w:comments {word}>{notes}</w:comments>"})
+    pages = load_pages(path)
+    assert [one.why for one in pages.left_out] == ["3 comments are not read"]
+    said = " ".join(line["text"] for line in TextExtractor().read(pages)[0]["lines"])
+    assert "six weeks" in said and "line 2" in said and "remark" not in said
+
+
+def test_a_text_file_is_read_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("COSEE_SOFFICE", "off")
+    (tmp_path / "notes.txt").write_text("Meeting\n\n<b>Room:</b> 204 & 205\n")
+    said = [line["text"] for line in TextExtractor().read(load_pages(tmp_path / "notes.txt"))[0]["lines"]]
+    assert said == ["Meeting", "<b>Room:</b> 204 & 205"]

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['MAX_COLUMNS', 'SECONDS', 'MOST_OPEN', 'find_soffice', 'advise_install', 'find_obstacle', 'work_folder', 'Converted',
-           'count_are', 'join_notes', 'convert', 'clean_page', 'clean_table', 'write_lines']
+__all__ = ['MAX_COLUMNS', 'SECONDS', 'MOST_OPEN', 'MAX_LINES', 'find_soffice', 'advise_install', 'find_obstacle', 'work_folder',
+           'Converted', 'count_are', 'join_notes', 'convert', 'clean_page', 'clean_text', 'clean_table', 'write_lines']
 
 # %% ../../nbs/office/03_convert.ipynb #6174955d
 import atexit, json, os, shutil, signal, subprocess, sys, tempfile, threading
@@ -70,7 +70,7 @@ def find_obstacle(
     kind: str # of a file
 ) -> str:     # '' where it is read
     "Say why a kind of file cannot be read on this computer."
-    if kind not in _PART or kind in ('html', 'csv') or find_soffice(): return ''
+    if kind not in _PART or kind in _OF_TEXT or find_soffice(): return ''
     return f'{KINDS[kind]}, which LibreOffice reads: {advise_install(kind)}; or save it as PDF'
 
 # %% ../../nbs/office/03_convert.ipynb #2049ef75
@@ -101,8 +101,7 @@ _LIBRARY = {
                   '</library:libraries>',
     'Standard/script.xlb': '<library:library xmlns:library="http://openoffice.org/2000/library" '
                            'library:name="Standard" library:readonly="false" library:passwordprotected="false">'
-                           '<library:element '
-                           'library:name="Module1"/></library:library>',
+                           '<library:element library:name="Module1"/></library:library>',
     'Standard/Module1.xba': '<script:module xmlns:script="http://openoffice.org/2000/script" script:name="Module1" '
                             'script:language="StarBasic">{}</script:module>'}
 
@@ -196,7 +195,7 @@ def _word_report(report: dict[str, list[int]]) -> list[str]:
     return [text for what, text in words.items() if sums[what]]
 
 # %% ../../nbs/office/03_convert.ipynb #d968edd4
-_REFUSED = 'LibreOffice does not open it; it may be broken, or protected with a password'
+_REFUSED = 'LibreOffice does not open it: broken, protected by a password, or a part of LibreOffice is missing'
 
 def _convert_file(source: Path, kind: str, folder: Path) -> Converted:
     "Make a PDF of a file in a folder of its own; raises `OfficeError`"
@@ -208,11 +207,12 @@ def _convert_file(source: Path, kind: str, folder: Path) -> Converted:
     report = _read_report(folder)
     if not report:
         kept = f'pdf:{_PART[kind]}_pdf_Export'
-        _run_soffice(soffice, folder, '--convert-to', kept, '--outdir', str(folder), str(source))
+        how = f"--infilter={_FILTERS[kind]}{f':{_CSV}' if kind == 'csv' else ''}"
+        _run_soffice(soffice, folder, how, '--convert-to', kept, '--outdir', str(folder), str(source))
         with suppress(OSError): source.with_suffix('.pdf').rename(out)
         report = {'plain': [1]}
     elif 'done' not in report: out.unlink(missing_ok=True)
-    if not out.is_file() or not out.stat().st_size: raise OfficeError(_REFUSED)
+    if not out.is_file() or not out.stat().st_size: raise OfficeError(f'{_REFUSED} ({advise_install(kind)})')
     if (folder / 'notes.pdf').is_file():
         try: run_apart(join_notes, out, folder / 'notes.pdf', report['notes'])
         except OfficeError: report['lost notes'] = [1]
@@ -239,10 +239,10 @@ def join_notes(
     os.replace(f'{path}.new', path)
 
 # %% ../../nbs/office/03_convert.ipynb #1e6a78c3
-_VERSION = 1       # of what a conversion gives
+_VERSION = 2       # of what a conversion gives
 MOST_OPEN = 500    # PDFs in the folder of this process; those not asked for longest leave
 _known: dict[str, Converted] = {}   # the one asked for last stands last
-_busy: dict[str, threading.Lock] = {}
+_lock, _busy = threading.Lock(), dict[str, threading.Lock]()   # of the list, and of each file that is converted
 
 def _open_cache() -> Optional[FileCache]:
     home = cache_folder()
@@ -260,8 +260,9 @@ def _keep(key: str, made: Converted, kept: Optional[FileCache]) -> Converted:
 
 def _note(key: str, made: Converted) -> Converted:
     "Note that a PDF was asked for"
-    _known[key] = made
-    while len(_known) > MOST_OPEN: _known.pop(next(iter(_known))).pdf.unlink(missing_ok=True)
+    with _lock:
+        _known[key] = made
+        while len(_known) > MOST_OPEN: _known.pop(next(iter(_known))).pdf.unlink(missing_ok=True)
     return made
 
 def _recall(key: str, kept: Optional[FileCache]) -> Optional[Converted]:
@@ -294,41 +295,55 @@ def convert(
 
 def _make(path: Path, kind: str, folder: Path) -> Converted:
     "Make a PDF of a file in a folder"
-    if kind in ('html', 'csv'): return _make_of_text(path, kind, folder)
+    if kind in _OF_TEXT: return _make_of_text(path, kind, folder)
     source = folder / f'in.{kind}'
     shutil.copyfile(path, source)
     return _convert_file(source, kind, folder)
 
-# %% ../../nbs/office/03_convert.ipynb #c755deba
+# %% ../../nbs/office/03_convert.ipynb #9f2d882a
+MAX_LINES = 20_000   # of a web page that LibreOffice lays out
+
 def _make_of_text(path: Path, kind: str, folder: Path) -> Converted:
     "Make a PDF of a web page or a table"
-    source, lines, notes = folder / f'in.{kind}', folder / 'lines.json', list[str]()
-    found = run_apart(clean_page if kind == 'html' else clean_table, path, source, lines)
-    if found and kind == 'html': notes.append(f"{count_are(found, 'picture')} not loaded from the net")
+    name, clean = _OF_TEXT[kind]
+    source, lines, notes = folder / f'in.{name}', folder / 'lines.json', list[str]()
+    found, length = run_apart(clean, path, source, lines)
+    if found and name == 'html': notes.append(f"{count_are(found, 'picture')} not loaded from the net")
     elif found: notes.append(f'no more than {MAX_ROWS:,} rows are read')
-    if find_soffice():
-        made = _convert_file(source, kind, folder)
+    if find_soffice() and (kind == 'csv' or length <= MAX_LINES):
+        made = _convert_file(source, name, folder)
         return Converted(made.pdf, notes + made.notes)
     missing = run_apart(write_lines, lines, folder / 'out.pdf')
     if missing: notes.append(f'no font of this computer has the letters {missing[:20]}')
     return Converted(folder / 'out.pdf', notes)
 
-def clean_page(path: Any, target: Any, lines: Any) -> int:
-    "Clean the web page of a file, as a job; count pictures that would have to be fetched."
-    page = clean_html(decode_text(Path(path).read_bytes()))
+def clean_page(path: Any, target: Any, lines: Any) -> tuple[int, int]:
+    "Clean the web page of a file, as a job; count pictures that would have to be fetched, and lines."
+    return _write_clean(decode_text(Path(path).read_bytes()), target, lines)
+
+def clean_text(path: Any, target: Any, lines: Any) -> tuple[int, int]:
+    "Write the text of a file as a web page, as a job, like `clean_page`."
+    return _write_clean(f'<pre>{escape(decode_text(Path(path).read_bytes()))}</pre>', target, lines)
+
+def _write_clean(text: str, target: Any, lines: Any) -> tuple[int, int]:
+    "Write a page anew, and its lines; count pictures and lines"
+    page = clean_html(text)
     head = '<html><head><meta charset="utf-8"></head><body>'
     Path(target).write_text(f'{head}{page.html}</body></html>', 'utf-8')
-    Path(lines).write_text(json.dumps(html_lines(page.html)), 'utf-8')
-    return page.remote
+    found = html_lines(page.html)
+    Path(lines).write_text(json.dumps(found), 'utf-8')
+    return page.remote, len(found)
 
-def clean_table(path: Any, target: Any, lines: Any) -> bool:
-    "Write the table of a file with commas and quotes, as a job; is it cut?"
+def clean_table(path: Any, target: Any, lines: Any) -> tuple[bool, int]:
+    "Write the table of a file with commas and quotes, as a job; is it cut, and how many rows has it?"
     import csv
     table = read_csv(decode_text(Path(path).read_bytes()))
     with open(target, 'w', newline='', encoding='utf-8') as f:
         csv.writer(f, quoting=csv.QUOTE_ALL).writerows(table.rows)
     Path(lines).write_text(json.dumps(table_lines(table.rows)), 'utf-8')
-    return table.cut
+    return table.cut, len(table.rows)
+
+_OF_TEXT = dict(html=('html', clean_page), csv=('csv', clean_table), txt=('html', clean_text))   # what they become
 
 def write_lines(lines: Any, target: Any) -> str:
     "Write lines of a file as pages of a PDF, as a job; give the letters that are missing."

@@ -43,7 +43,7 @@ def run_apart(
 KINDS = {'docx': 'a Word document', 'doc': 'a Word document', 'odt': 'a Writer document', 'rtf': 'an RTF document',
          'xlsx': 'an Excel workbook', 'xls': 'an Excel workbook', 'ods': 'a Calc workbook', 'csv': 'a CSV table',
          'pptx': 'a PowerPoint presentation', 'ppt': 'a PowerPoint presentation', 'odp': 'an Impress presentation',
-         'html': 'a web page', 'eml': 'a mail', 'msg': 'an Outlook mail'}   # as errors call them
+         'html': 'a web page', 'txt': 'a text', 'eml': 'a mail', 'msg': 'an Outlook mail'}   # as errors call them
 ENDINGS = {**{f'.{kind}': kind for kind in KINDS}, '.htm': 'html', '.docm': 'docx', '.xlsm': 'xlsx', '.pptm': 'pptx'}
 
 # %% ../../nbs/office/00_kinds.ipynb #abcf43b3
@@ -181,7 +181,7 @@ def _name_text(head: bytes, ending: str) -> str:
     first = re.split(r'\r?\n\r?\n', text.lstrip())[0]
     named = {name.lower() for name in _HEAD.findall(first)}
     if re.match(r'[\w-]+:|From ', first) and (len(named) > 1 or named and ENDINGS.get(ending) == 'eml'): return 'eml'
-    return ENDINGS[ending] if ENDINGS.get(ending) in ('csv', 'html') else ''
+    return ENDINGS[ending] if ENDINGS.get(ending) in ('csv', 'html', 'txt') else ''
 
 # %% ../../nbs/office/00_kinds.ipynb #0a0ac265
 def detect_office(

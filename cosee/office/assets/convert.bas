@@ -14,6 +14,7 @@ Sub Main
   how(3).Name = "FilterName": how(3).Value = "{filter}"
   how(4).Name = "FilterOptions": how(4).Value = "{options}"
   doc = StarDesktop.loadComponentFromURL("{source}", "_blank", 0, how())
+  If Not IsNull(doc) Then doc.lockControllers()
   If IsNull(doc) Then
     Say("refused", 1)
   Else
@@ -80,7 +81,11 @@ Sub PrepareText(doc)
   comments = 0
   every = doc.TextFields.createEnumeration()
   Do While every.hasMoreElements()
-    If every.nextElement().supportsService("com.sun.star.text.textfield.Annotation") Then comments = comments + 1
+    field = every.nextElement()
+    If field.supportsService("com.sun.star.text.textfield.Annotation") Then
+      comments = comments + 1
+      field.dispose()   ' LibreOffice 7.4 crashes where it lays out some of them
+    End If
   Loop
   If comments > 0 Then Say("comments", comments)
 Done:
@@ -125,7 +130,12 @@ Sub PrepareSheets(doc)
       If CDbl(lastRow) * lastColumn < 200000 Then FitColumns(used)
       FitPage(doc.StyleFamilies.getByName("PageStyles").getByName(sheet.PageStyle), used)
       seen = used.queryVisibleCells()
-      If seen.Count <> 1 Then Say("hidden cells", 1)
+      whole = False
+      If seen.Count = 1 Then
+        ends = seen.getByIndex(0).RangeAddress
+        whole = ends.EndRow >= lastRow And ends.EndColumn >= lastColumn
+      End If
+      If Not whole Then Say("hidden cells", 1)
     End If
   Next
   If hidden > 0 Then Say("hidden sheets", hidden)
@@ -150,6 +160,8 @@ End Sub
 Sub FitColumns(used)
   On Error Goto Done
   wrapped = False
+  used.ParaLeftMargin = 200
+  used.ParaRightMargin = 200
   For i = 0 To used.Columns.Count - 1
     column = used.Columns.getByIndex(i)
     If column.IsVisible Then
@@ -165,6 +177,7 @@ Sub FitColumns(used)
     End If
   Next
   If wrapped And used.Rows.Count < 5000 Then
+    used.VertJustify = com.sun.star.table.CellVertJustify2.TOP
     For i = 0 To used.Rows.Count - 1
       row = used.Rows.getByIndex(i)
       If row.IsVisible Then row.OptimalHeight = True
@@ -177,6 +190,10 @@ Sub FitPage(style, used)
   wide = used.Size.Width
   style.ScaleToPagesX = 1
   style.ScaleToPagesY = 0
+  If Left("{filter}", 4) = "Text" Then   ' a table of text has no name and no pages of its own
+    style.HeaderIsOn = False
+    style.FooterIsOn = False
+  End If
   margins = style.LeftMargin + style.RightMargin
   If wide > style.Width - margins Then
     page = wide * 0.8 + margins
