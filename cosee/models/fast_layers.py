@@ -109,7 +109,7 @@ def _packs() -> bool:
 def _can_pack(layer: torch.nn.Module) -> bool:
     "Is it a plain layer with a large matrix in bfloat16 on the processor?"
     if type(layer) not in (torch.nn.Linear, torch.nn.Embedding): return False
-    weight = layer.weight
+    weight: Any = layer.weight
     return weight.dtype == torch.bfloat16 and weight.device.type == 'cpu' and weight.numel() >= _LARGE
 
 def _pack_shared(model: Any):
