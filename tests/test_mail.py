@@ -7,9 +7,15 @@ from email.message import EmailMessage
 
 import cosee
 import pytest
+from cosee import samples_dir
+from cosee.app.server import create_page_app
+from cosee.models.reader_client import OcrClient
 from cosee.office.mail import make_page, parse_eml
 from cosee.pages import PageError, files_of, load_pages
+from cosee.server.answering import Clients
+from cosee.server.episodes import EpisodeService
 from cosee.text.ocr import TextExtractor
+from fastapi.testclient import TestClient
 from office_files import write_mail
 from PIL import Image, ImageDraw
 from reportlab.pdfgen.canvas import Canvas
@@ -249,3 +255,19 @@ def test_without_what_reads_it_the_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setenv("COSEE_SANDBOX", "off")
     write_msg(tmp_path / "a.msg")
     with pytest.raises(PageError, match=r"oxmsg.*\[office\].*save it as .eml"): load_pages(tmp_path / "a.msg")
+
+
+def test_the_app_calls_what_is_attached_by_its_name_and_says_what_is_not_read(tmp_path):
+    mail = write_mail(tmp_path / "bill.eml", "The bill is attached.",
+                      files=[("bill.pdf", (samples_dir() / "invoice.pdf").read_bytes()), ("x.zip", b"PK\3\4 nothing")])
+    with EpisodeService(tmp_path / "kept", Clients({"ocr": OcrClient})) as service:
+        web = TestClient(create_page_app(service), base_url="http://127.0.0.1")
+        sent = dict(params=dict(name="bill.eml"), content=mail.read_bytes())
+        told = web.post("/api/documents/upload", **sent).json()
+        opened = web.get(f"/api/documents/{told['id']}/sizes").json()
+        assert opened["pages"] == 2 and [one.partition(": ")[0] for one in opened["left_out"]] == ["bill.eml"]
+        assert "x.zip" in opened["left_out"][0]
+        form = dict(question="How much is the subtotal?", wait=50)
+        ended = web.post(f"/api/documents/{told['id']}/questions", json=form).json()
+        shown = web.get(f"/api/episodes/{ended['id']}/export.html").text
+    assert ended["page"] == 2 and "bill.eml: bill.pdf, page 1" in shown and told["id"] not in shown

@@ -271,13 +271,15 @@ class Opened(BaseModel):
     name: str
     pages: int
     sizes: list[tuple[int, int]]   # of its pages in pixels
+    left_out: list[str]            # what is not read of it: file and reason
 
 @page.get('/api/documents/{id}/sizes')
 def _list_sizes(id: str, service: Service, caller: CurrentCaller) -> Opened:
     "A document with the sizes of its pages."
     found = service.library.get(caller, id)
     sizes = [(round(w), round(h)) for w, h in found.pages.sizes]
-    return Opened(id=id, name=found.name, pages=found.count, sizes=sizes)
+    left_out = [f'{one.file}: {one.why}' for one in found.left_out]
+    return Opened(id=id, name=found.name, pages=found.count, sizes=sizes, left_out=left_out)
 
 # %% ../../nbs/app/02_server.ipynb #f277fc82
 @page.get('/api/episodes/{id}/section')

@@ -511,7 +511,10 @@ def _read_pages(pages: Sequence['Image']) -> list[Known]:
 
 def _caption_pages(episodes: Sequence[EpisodeLike], pages: Sequence['Image']) -> tuple[list[_PageCaption], str]:
     "Caption each page with its size, and name all files"
-    known = _read_pages(pages) or _read_traced_pages(episodes)
+    traced, own = _read_traced_pages(episodes), _read_pages(pages)
+    known = own or traced
+    if len(traced) == len(own):   # people may call files otherwise than the disk does
+        known = [(size, file or name, page) for (size, name, page), (_, file, _) in zip(own, traced, strict=True)]
     names = [f'{_strip_folder(f)}, page {p}' if f and p else _strip_folder(f) if f else '' for _, f, p in known]
     called = page_names((f, p) for _, f, p in known)
     captions = [_PageCaption(size, name, call) for (size, _, _), name, call in zip(known, names, called, strict=True)]

@@ -87,6 +87,9 @@ async function opened(found, chosen = {}) {
   $('name').textContent = doc.name;
   $('of').textContent = `of ${inWords(doc.pages)}`;
   $('password').value = '';
+  $('left-box').hidden = !doc.left_out.length;
+  $('left-said').textContent = inWords(doc.left_out.length);
+  $('left').textContent = doc.left_out.join('; ');
   clear();
   showPart('desk');
   thumbnails.open(doc);
