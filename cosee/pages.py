@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['MAX_PIXELS', 'MAX_SIDE', 'MAX_PAGES', 'KEPT_BYTES', 'OPEN_PDFS', 'READS', 'pdfium_lock', 'Side', 'MAX_HEADINGS',
-           'PageError', 'as_picture', 'open_image', 'drawn_leaf', 'parse_pages', 'LeftOut', 'walk_folder',
-           'FolderFiles', 'files_inside', 'page_count', 'kept', 'Heading', 'Page', 'page_of', 'with_page', 'Pages',
-           'load_pages', 'ShownPages', 'page_numbers', 'page_names', 'files_of', 'document_of', 'handle_of',
-           'same_pages', 'page_sizes']
+__all__ = ['MAX_PIXELS', 'MAX_SIDE', 'MAX_PAGES', 'KEPT_BYTES', 'OPEN_PDFS', 'READS', 'pdfium_lock', 'OnConvert', 'Side',
+           'MAX_HEADINGS', 'PageError', 'as_picture', 'open_image', 'drawn_leaf', 'parse_pages', 'LeftOut',
+           'walk_folder', 'FolderFiles', 'files_inside', 'page_count', 'kept', 'Heading', 'Page', 'page_of',
+           'with_page', 'Pages', 'load_pages', 'ShownPages', 'page_numbers', 'page_names', 'files_of', 'document_of',
+           'handle_of', 'same_pages', 'page_sizes']
 
 # %% ../nbs/core/00_pages.ipynb #f517195a
 import atexit, ctypes, io, math, operator, os, re, threading, warnings, weakref
@@ -574,6 +574,7 @@ def _find_obstacle(path: Path) -> str:
     try: kind = _detect_office(path, head)
     except PageError as e: return _strip_name(e, path)
     if not kind: return _describe_other(path, head) or f'not {READS}'
+    if kind == 'txt': return f'a text, not {READS}; name it to have it read'   # often of pages that lie beside it
     from cosee.office.convert import find_obstacle
     return find_obstacle(kind)
 
@@ -717,6 +718,22 @@ def _open_files(path: Path, password: Optional[str], left_out: list[LeftOut]) ->
     opening.open(path)
     return opening.files
 
+# %% ../nbs/core/00_pages.ipynb #offi0004
+OnConvert = Callable[[int, int], None]   # is told how many office files have pages by now, and how many there are
+
+def _convert_ahead(sources: Sequence[Any], on_convert: Optional[OnConvert]):
+    "Convert office files side by side, those of whose names it can be told"
+    ahead = [source for source in sources if isinstance(source, Path) and _names_office(source)]
+    if len(ahead) < 2: return
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+    pool = ThreadPoolExecutor(max(2, min(4, os.cpu_count() or 1)))
+    try:
+        waiting = [pool.submit(_open_files, path, None, []) for path in ahead]
+        for n, done in enumerate(as_completed(waiting), 1):
+            done.exception()   # the same one is raised where the file is opened
+            if on_convert: on_convert(n, len(ahead))
+    finally: pool.shutdown(cancel_futures=True)
+
 # %% ../nbs/core/00_pages.ipynb #1ef8a4c6
 class _Place(NamedTuple):
     "Where a page lies"
@@ -731,8 +748,10 @@ def _list_places(source, password: Optional[str] = None, left_out: Optional[list
     files = _open_files(source, password, [] if left_out is None else left_out)
     return [_Place(file, page) for file in files for page in range(1, _count_in_file(file) + 1)]
 
-def _list_all_places(sources: list, password: Optional[str], left_out: Optional[list[LeftOut]] = None) -> list[_Place]:
+def _list_all_places(sources: list, password: Optional[str], left_out: Optional[list[LeftOut]] = None,
+                     on_convert: Optional[OnConvert] = None) -> list[_Place]:
     "List every page of unfolded sources, as `_list_places`"
+    _convert_ahead(sources, on_convert)
     out = [place for source in sources for place in _list_places(source, password, left_out)]
     if not out: raise PageError('the document has no pages; give at least one file')
     return out
@@ -1181,14 +1200,15 @@ def load_pages(
     pages=None,                      # selection such as '1-3,5' or [1, 5], over the whole document; None: all
     password: Optional[str] = None,  # of protected PDFs
     max_pixels: int = MAX_PIXELS,    # refuse larger pages before they are decoded
-    max_pages: int = MAX_PAGES       # refuse longer documents
+    max_pages: int = MAX_PAGES,      # refuse longer documents
+    on_convert: Optional[OnConvert] = None # is told how far several office files are
 ) -> Pages:                          # RGB images, with `.info['source']` and `.info['page']`, drawn when looked at
     "Open a document as images of its pages; raises `PageError` for whatever cannot be read."
     _check_settings(dpi, max_side)
     sources, beside = _list_files(source)
     if pages is None: _check_number(len(sources), sources, max_pages)
     beside = list(beside)
-    places = _list_all_places(sources, password, beside)
+    places = _list_all_places(sources, password, beside, on_convert)
     wanted = parse_pages(pages, len(places), lambda: Pages(_Document(places, dpi, max_side, max_pixels)).labels)
     _check_number(len(wanted), sources, max_pages)
     chosen = [_check_page(places[p - 1], max_pixels) for p in wanted]

@@ -480,3 +480,15 @@ def test_a_text_file_is_read_as_it_is(tmp_path, monkeypatch):
     (tmp_path / "notes.txt").write_text("Meeting\n\n<b>Room:</b> 204 & 205\n")
     said = [line["text"] for line in TextExtractor().read(load_pages(tmp_path / "notes.txt"))[0]["lines"]]
     assert said == ["Meeting", "<b>Room:</b> 204 & 205"]
+
+
+def test_several_office_files_are_converted_side_by_side_and_stay_in_order(tmp_path, monkeypatch):
+    monkeypatch.setenv("COSEE_SOFFICE", "off")
+    for n in range(5): (tmp_path / f"{n}.csv").write_text(f"name,value\nrow,{n}00\n")
+    told = []
+    pages = load_pages(tmp_path, on_convert=lambda n, of: told.append((n, of)))
+    assert told == [(n, 5) for n in range(1, 6)]
+    assert [Path(page.file).name for page in pages.infos] == [f"{n}.csv" for n in range(5)]
+    assert [f"{n}00" in page["lines"][-1]["text"] for n, page in enumerate(TextExtractor().read(pages))] == [True] * 5
+    (tmp_path / "3.docx").write_bytes(b"PK\3\4 nothing")
+    with pytest.raises(PageError, match=r"3\.docx: "): load_pages(sorted(tmp_path.iterdir()))

@@ -127,8 +127,8 @@ def test_content_counts_not_the_name(tmp_path):
     fails(tmp_path / "t.png", "t.png", "not a PNG")
     Image.new("RGB", (30, 40)).save(tmp_path / "y.gif")
     assert load_pages(tmp_path / "y.gif")[0].size == (30, 40)
-    (tmp_path / "y.txt").write_text("hello")
-    fails(tmp_path / "y.txt", "y.txt", "an office file or a mail")
+    (tmp_path / "y.log").write_text("hello")
+    fails(tmp_path / "y.log", "y.log", "an office file or a mail")
 
 
 def test_folder(tmp_path):

@@ -186,7 +186,8 @@ def _begin(args: AnswerOptions) -> Asking:
     from cosee.pages import files_of, load_pages
     policy, questions = _choose_policy(args), _check_questions(args)
     try:
-        pages = load_pages(args.files, dpi=args.dpi or _DPI, pages=args.pages, password=args.password)
+        pages = load_pages(args.files, dpi=args.dpi or _DPI, pages=args.pages, password=args.password,
+                           on_convert=lambda n, of: say(args, f'pages of {n} of {of} office files', end=''))
         explain_client(args)
         say(args, f"{counted(len(pages), 'page')} from {', '.join(one_line(f, 60) for f in files_of(pages))}")
         for file, why in pages.left_out: say(args, one_line(f'not read: {file}: {why}', 300))
