@@ -581,6 +581,7 @@ def _find_obstacle(path: Path) -> str:
 def _strip_name(e: PageError, name: Any) -> str: return str(e).removeprefix(f'{_clean_name(name)}: ')
 
 _OWN_PAGE = b'The palette of every page that CoSee writes'   # what such a page begins with
+_OF_RUN = ('run.json',), ('records.jsonl', 'documents.jsonl', 'opened.jsonl')   # files by which one is known
 _OF_SYSTEM = {'thumbs.db', 'desktop.ini'}   # what Windows hides
 
 def walk_folder(
@@ -592,7 +593,7 @@ def walk_folder(
         if path.name.startswith('.') or path.name.lower() in _OF_SYSTEM: continue
         if not path.is_dir(): yield path, _find_obstacle(path)
         elif not deep: yield path, 'a folder within the folder; name it too'
-        elif (path / 'run.json').is_file(): yield path, 'a run of CoSee'
+        elif all(any((path / name).is_file() for name in names) for names in _OF_RUN): yield path, 'a run of CoSee'
         elif path.is_symlink(): yield path, 'a link to a folder; name that folder'
         else:
             try: yield from walk_folder(path, deep)

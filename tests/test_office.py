@@ -18,6 +18,7 @@ from conftest import ROOT, shell
 from cosee.cli.ask import AskOptions
 from cosee.cli.extract import ExtractOptions
 from cosee.office import convert
+from cosee.office.html import clean_html
 from cosee.office.kinds import OLE
 from cosee.models.reader_client import OcrClient
 from cosee.pages import READS, PageError, files_inside, load_pages
@@ -492,3 +493,55 @@ def test_several_office_files_are_converted_side_by_side_and_stay_in_order(tmp_p
     assert [f"{n}00" in page["lines"][-1]["text"] for n, page in enumerate(TextExtractor().read(pages))] == [True] * 5
     (tmp_path / "3.docx").write_bytes(b"PK\3\4 nothing")
     with pytest.raises(PageError, match=r"3\.docx: "): load_pages(sorted(tmp_path.iterdir()))
+
+
+@pytest.mark.slow
+@needs_soffice
+def test_nothing_of_long_cells_and_wide_tables_is_lost(tmp_path):
+    words = [f"w{n:04}" for n in range(700)]
+    (tmp_path / "a.csv").write_text(f'a,b\nx,"{" ".join(words[:150])}"\n')
+    write_xlsx(tmp_path / "b.xlsx", {"one": [("a", " ".join(words))]})
+    heads = [f"Quarter{n}" for n in range(20)]
+    row = "".join(f"<th>{head}</th>" for head in heads)
+    (tmp_path / "c.html").write_text(f"<table><tr>{row}</tr><tr>{row.lower()}</tr></table>")
+    for name, wanted in (("a.csv", words[:150]), ("b.xlsx", words), ("c.html", heads)):
+        said = " ".join(line["text"] for page in TextExtractor().read(load_pages(tmp_path / name))
+                        for line in page["lines"])
+        assert not [word for word in wanted if word not in said], name
+
+
+@pytest.mark.parametrize(("html", "seen"), [
+    ("<ul><li hidden>no<li>b</ul><p>c", "<ul><li>b</li></ul><p>c</p>"),
+    ('<table><tr><td style="display:none">no<td>y</table>z', "<table><tr><td>y</td></tr></table>z"),
+    ("<ul><li hidden><ul><li>no</ul>no<li>seen</ul>end", "<ul><li>seen</li></ul>end"),
+    ("<dl><dt hidden>no</dl><p>seen", "<dl></dl><p>seen</p>")])
+def test_what_is_hidden_ends_where_its_element_ends(html, seen):
+    assert clean_html(html).html == seen
+
+
+def test_the_folder_of_a_process_is_made_once_and_again_where_it_is_gone(tmp_path, monkeypatch):
+    monkeypatch.setenv("COSEE_SOFFICE", "off")
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    shutil.rmtree(convert.work_folder())
+    with ThreadPoolExecutor(8) as pool: folders = {pool.submit(convert.work_folder).result() for _ in range(8)}
+    shutil.rmtree(folders.pop())
+    assert not folders and len(load_pages(tmp_path / "a.csv")) == 1
+
+
+def test_more_office_files_than_a_document_may_have_stay_open():
+    from cosee.office.mail import MOST_UNPACKED
+    from cosee.pages import MAX_PAGES
+    assert convert.MOST_OPEN > MAX_PAGES < MOST_UNPACKED
+
+
+def test_what_killed_processes_left_behind_is_removed_after_a_day(tmp_path, monkeypatch):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    monkeypatch.setattr(convert.tempfile, "gettempdir", lambda: str(tmp_path))
+    old = time.time() - 100_000
+    for name, age in ((f"cosee-office-{ended.pid}-x", old), (f"cosee-office-{ended.pid}-y", time.time()),
+                      (f"cosee-office-{os.getpid()}-z", old), ("cosee-office-odd", old)):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (age, age))
+    convert._sweep()
+    assert {path.name.rpartition("-")[2] for path in tmp_path.iterdir()} == {"y", "z", "odd"}

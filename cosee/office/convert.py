@@ -10,7 +10,7 @@ __all__ = ['MAX_COLUMNS', 'SECONDS', 'MOST_OPEN', 'MAX_LINES', 'find_soffice', '
            'Converted', 'count_are', 'join_notes', 'convert', 'clean_page', 'clean_text', 'clean_table', 'write_lines']
 
 # %% ../../nbs/office/03_convert.ipynb #6174955d
-import atexit, json, os, shutil, signal, subprocess, sys, tempfile, threading
+import atexit, json, os, shutil, signal, subprocess, sys, tempfile, threading, time
 from collections import Counter
 from contextlib import suppress
 from functools import cache
@@ -75,16 +75,33 @@ def find_obstacle(
 
 # %% ../../nbs/office/03_convert.ipynb #2049ef75
 _made: dict[int, str] = {}   # the folder of each process
+_making = threading.Lock()
 
 def work_folder() -> Path:
     "The folder of this process for files that it makes of others; it goes when the process ends."
-    if os.getpid() not in _made:
-        _made[os.getpid()] = tempfile.mkdtemp(prefix='cosee-office-')
-        atexit.register(_remove_folder, os.getpid())
-    return Path(_made[os.getpid()])
+    process = os.getpid()
+    with _making:
+        if not os.path.isdir(_made.get(process, '')):   # none yet, or somebody cleaned up
+            _sweep()
+            _made[process] = tempfile.mkdtemp(prefix=f'{_PREFIX}{process}-')
+            atexit.register(_remove_folder, process)
+        return Path(_made[process])
+
+_PREFIX, _ABANDONED = 'cosee-office-', 86_400   # seconds
 
 def _remove_folder(process: int):
-    if process == os.getpid(): shutil.rmtree(_made.pop(process), ignore_errors=True)
+    if process == os.getpid(): shutil.rmtree(_made.pop(process, _PREFIX), ignore_errors=True)
+
+def _sweep():
+    "Remove what processes left behind that were killed"
+    if os.name != 'posix': return
+    for folder in Path(tempfile.gettempdir()).glob(f'{_PREFIX}*'):
+        with suppress(ValueError, OSError):
+            found = folder.stat()   # of this user, and old: its process may be one that is not seen from here
+            if found.st_uid != os.getuid() or found.st_mtime > time.time() - _ABANDONED: continue
+            try: os.kill(int(folder.name.removeprefix(_PREFIX).partition('-')[0]), 0)
+            except ProcessLookupError: shutil.rmtree(folder, ignore_errors=True)
+
 
 # %% ../../nbs/office/03_convert.ipynb #b111797d
 _FILTERS = {'docx': 'MS Word 2007 XML', 'doc': 'MS Word 97', 'odt': 'writer8', 'rtf': 'Rich Text Format',
@@ -190,6 +207,7 @@ def _word_report(report: dict[str, list[int]]) -> list[str]:
              'hidden cells': 'hidden rows or columns are not read; show them and save it again',
              'cut rows': f'of its sheets, no more than {MAX_ROWS:,} rows are read',
              'cut columns': f'of a sheet, no more than {MAX_COLUMNS} columns are read',
+             'long cells': 'cells of more than 20,000 letters are not read to their end',
              'lost notes': 'notes of the speaker are not read',
              'plain': 'converted without a look at tracked changes, hidden sheets and notes'}
     return [text for what, text in words.items() if sums[what]]
@@ -239,9 +257,10 @@ def join_notes(
     os.replace(f'{path}.new', path)
 
 # %% ../../nbs/office/03_convert.ipynb #1e6a78c3
-_VERSION = 2       # of what a conversion gives
-MOST_OPEN = 500    # PDFs in the folder of this process; those not asked for longest leave
+_VERSION = 3       # of what a conversion gives
+MOST_OPEN = 6000   # PDFs in the folder of this process; those not asked for longest leave
 _known: dict[str, Converted] = {}   # the one asked for last stands last
+if hasattr(os, 'register_at_fork'): os.register_at_fork(after_in_child=_known.clear)   # they are the parent's
 _lock, _busy = threading.Lock(), dict[str, threading.Lock]()   # of the list, and of each file that is converted
 
 def _open_cache() -> Optional[FileCache]:
@@ -291,6 +310,7 @@ def convert(
             pdf = work_folder() / f'{key}.pdf'
             os.replace(made.pdf, pdf)
             return _keep(key, Converted(pdf, made.notes), kept)
+        except OSError as e: raise OfficeError(f'its pages cannot be written ({e.strerror})') from e
         finally: shutil.rmtree(folder, ignore_errors=True)
 
 def _make(path: Path, kind: str, folder: Path) -> Converted:

@@ -28,6 +28,7 @@ _HIDING = re.compile(r'display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\
 MAX_LETTERS = 20_000_000   # of a page
 _ENDED = {'td': ('td', 'th'), 'th': ('td', 'th'), 'tr': ('tr', 'td', 'th'), 'li': ('li',), 'dt': ('dt', 'dd'),
           'dd': ('dt', 'dd'), 'p': ('p',)}   # what a tag ends that nobody closed
+_HOLDERS = {'table', 'ul', 'ol', 'dl', 'div', 'blockquote'}   # what ends all that lies in them
 _BREAKING = _STAY - set('b strong i em u s sub sup code'.split()) | {'hr'}   # no paragraph goes on behind these
 _DEEPEST = 40              # tags within each other; text further down stays, its tags do not
 
@@ -59,15 +60,18 @@ class _Cleaner(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.pictures, self.out, self.open, self.remote = pictures, list[str](), list[str](), 0
         self.gone, self.depth = '', 0   # the tag whose inside is left out, and how often it was opened in there
+        self.inner = 0                  # lists and tables that were opened in there
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, Optional[str]]]):
         said = dict(attrs)
         if self.gone == 'p' and (tag in _BREAKING or tag in _BLOCKS): self.gone = ''   # nobody closed it
+        if self.gone in _ENDED.get(tag, ()) and not self.inner: self.gone = ''   # the next item: it had no end tag
         if self.gone:
             self.depth += tag == self.gone
+            self.inner += tag in _HOLDERS
             return
         self._end_open(tag)
-        if tag not in _SINGLE and (tag in _GONE or _is_hidden(said)): self.gone, self.depth = tag, 1
+        if tag not in _SINGLE and (tag in _GONE or _is_hidden(said)): self.gone, self.depth, self.inner = tag, 1, 0
         elif tag == 'img': self._write_picture(said)
         elif tag in ('br', 'hr'): self.out.append(f'<{tag}>')
         elif (tag in _STAY or tag in _BLOCKS) and len(self.open) < _DEEPEST:
@@ -85,7 +89,9 @@ class _Cleaner(HTMLParser):
         while len(self.open) > at: self.out.append(f'</{self.open.pop()}>')
 
     def handle_endtag(self, tag: str):
+        if self.gone in _ENDED and tag in _HOLDERS and not self.inner: self.gone = ''   # what it lies in has ended
         if self.gone:
+            self.inner -= tag in _HOLDERS
             self.depth -= tag == self.gone
             if not self.depth: self.gone = ''
             return

@@ -178,7 +178,7 @@ class ReadMail(NamedTuple):
     page: Converted
     attached: list[Attached]
 
-MOST_UNPACKED = 200   # mails whose files lie in the folder of this process
+MOST_UNPACKED = 6000   # mails whose files lie in the folder of this process
 _unpacked = OrderedDict[Path, None]()
 
 def unpack_mail(
@@ -206,7 +206,8 @@ def read_mail(
     "Read a mail as a PDF of its text, and the files that are attached; raises `OfficeError`."
     try: folder = work_folder() / digest(['mail', file_hash(path), kind], 40)
     except OSError as e: raise OfficeError(f'it cannot be read ({e.strerror})') from e
-    folder.mkdir(exist_ok=True)
+    try: folder.mkdir(exist_ok=True)
+    except OSError as e: raise OfficeError(f'its pages cannot be written ({e.strerror})') from e
     _unpacked.pop(folder, None)
     _unpacked[folder] = None
     while len(_unpacked) > MOST_UNPACKED: shutil.rmtree(_unpacked.popitem(last=False)[0], ignore_errors=True)

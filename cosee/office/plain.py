@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 # %% auto #0
-__all__ = ['MAX_ROWS', 'Table', 'read_csv', 'table_lines', 'write_plain']
+__all__ = ['MAX_ROWS', 'MAX_CELL', 'Table', 'read_csv', 'table_lines', 'write_plain']
 
 # %% ../../nbs/office/02_plain.ipynb #cccd966a
 import csv, io, os, sys
@@ -19,6 +19,7 @@ from .kinds import OfficeError
 
 # %% ../../nbs/office/02_plain.ipynb #f28286dc
 MAX_ROWS = 50_000   # of a document's tables that are read
+MAX_CELL = 1_000_000   # letters
 
 class Table(NamedTuple):
     "The cells of a CSV file."
@@ -35,6 +36,7 @@ def read_csv(
         try: first, *more = rows(sign, 30) or [[]]
         except csv.Error: return -1
         return sum(len(row) == len(first) for row in [first, *more]) * min(len(first) - 1, 50)
+    csv.field_size_limit(MAX_CELL)
     try: found = rows(max(',;\t|', key=fit), MAX_ROWS + 1)
     except csv.Error as e: raise OfficeError('it is no table of commas') from e
     return Table(found[:MAX_ROWS], len(found) > MAX_ROWS)

@@ -68,8 +68,35 @@ Function CountAll(things)
   Loop
 End Function
 
+Sub WidenPages(doc)
+  On Error Goto Done
+  most = 0
+  For i = 0 To doc.TextTables.Count - 1
+    names = doc.TextTables.getByIndex(i).CellNames
+    For k = 0 To UBound(names)
+      column = Asc(UCase(Left(names(k), 1))) - 64
+      If Len(names(k)) > 1 And Not IsNumeric(Mid(names(k), 2, 1)) Then column = 27
+      If Not IsNumeric(Left(names(k), 1)) And column > most Then most = column
+    Next
+  Next
+  If most < 8 Then Exit Sub
+  styles = doc.StyleFamilies.getByName("PageStyles")
+  For i = 0 To styles.Count - 1
+    style = styles.getByIndex(i)
+    If style.isInUse() Then
+      style.IsLandscape = True
+      style.Width = 29700
+      If most > 12 Then style.Width = 59400
+      If most > 24 Then style.Width = 118900
+      style.Height = style.Width / 1.4142
+    End If
+  Next
+Done:
+End Sub
+
 Sub PrepareText(doc)
   On Error Goto Done
+  If Left("{filter}", 4) = "HTML" Then WidenPages(doc)
   Dim none()
   changes = CountAll(doc.Redlines)
   If changes > 0 Then
@@ -166,11 +193,19 @@ Sub FitColumns(used)
     column = used.Columns.getByIndex(i)
     If column.IsVisible Then
       before = column.Width
+      If Left("{filter}", 4) = "Text" Then before = 0   ' nobody chose the widths of a table of text
       column.OptimalWidth = True
       If column.Width < before Then column.Width = before
       If column.Width > 9000 And column.Width > before Then
-        column.Width = 9000
-        If before > 9000 Then column.Width = before
+        wide = 9000
+        If column.Width > 50000 Then   ' as wide as a column can be: its rows would be higher than a page
+          longest = LongestText(used, i)
+          If longest > 1000 Then wide = 25000
+          If longest > 4000 Then wide = 57000
+          If longest > 20000 Then Say("long cells", 1)
+        End If
+        column.Width = wide
+        If before > wide Then column.Width = before
         used.getCellRangeByPosition(i, 0, i, used.Rows.Count - 1).IsTextWrapped = True
         wrapped = True
       End If
@@ -180,11 +215,23 @@ Sub FitColumns(used)
     used.VertJustify = com.sun.star.table.CellVertJustify2.TOP
     For i = 0 To used.Rows.Count - 1
       row = used.Rows.getByIndex(i)
-      If row.IsVisible Then row.OptimalHeight = True
+      If row.IsVisible Then
+        row.OptimalHeight = True
+        If row.Height > 1500 Then row.Height = row.Height * 1.08 + 500   ' printed, a text may need a line more
+      End If
     Next
   End If
 Done:
 End Sub
+
+Function LongestText(used, number)
+  LongestText = 0
+  texts = used.getCellRangeByPosition(number, 0, number, used.Rows.Count - 1).getDataArray()
+  For k = 0 To UBound(texts)
+    row = texts(k)
+    If Len(row(0)) > LongestText Then LongestText = Len(row(0))
+  Next
+End Function
 
 Sub FitPage(style, used)
   wide = used.Size.Width
