@@ -37,6 +37,7 @@ SMALLEST = {
     'calibrate_check': f'--rows {ROOT}/benchmarks/results/calibrate_check.json',
     'role_examples': '--help',   # needs weights
     'visual_index': '--json --pages 3 --repeat 1 --lengths 729',
+    'packed_weights': '--help',   # a gigabyte, and not on every processor
     'page_index': '--help',   # its documents are not ours to keep here
     'calibrate_reader': '--help',   # a minute of OCR at its smallest
     'always_answers': '--methods cosee_base --calls 1',

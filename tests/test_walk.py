@@ -86,7 +86,7 @@ def test_the_answers_of_a_run_in_a_browser(mine, tmp_path):
 
 
 MISTAKES = [
-    (["ask", "questions.csv", "-q", "What?"], "PDF"),
+    (["ask", "run.yaml", "-q", "What?"], "PDF"),
     (["ask", "a.pdf"], "--question"),
     (["ask", "a.pdf", "-q", "What?", "--client", "text"], "--model-path"),
     (["run", "other.yaml"], "other.yaml"),

@@ -14,7 +14,6 @@ import atexit, json, os, shutil, signal, subprocess, sys, tempfile, threading, t
 from collections import Counter
 from contextlib import suppress
 from functools import cache
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
@@ -22,7 +21,7 @@ from .html import clean_html, html_lines
 from .kinds import KINDS, OfficeError, decode_text, run_apart
 from .plain import MAX_ROWS, read_csv, table_lines, write_plain
 from ..utils.files import CACHE_LIMITS, FileCache, cache_folder, digest, file_hash
-from ..utils.text import counted
+from ..utils.text import counted, html_text
 
 # %% ../../nbs/office/03_convert.ipynb #80a0b46f
 _USUAL = {'darwin': ('/Applications/LibreOffice.app/Contents/MacOS/soffice',),
@@ -134,7 +133,7 @@ def _write_profile(folder: Path, source: Path, kind: str):
                  export=f'{_PART[kind]}_pdf_Export')
     for name, value in names.items(): program = program.replace('{' + name + '}', str(value))
     for name, text in _LIBRARY.items():
-        (user / 'basic' / name).write_text(_XML + text.replace('{}', escape(program, quote=False)), 'utf-8')
+        (user / 'basic' / name).write_text(_XML + text.replace('{}', html_text(program)), 'utf-8')
 
 # %% ../../nbs/office/03_convert.ipynb #87c27a40
 SECONDS = 120         # by the clock, for one conversion
@@ -343,7 +342,7 @@ def clean_page(path: Any, target: Any, lines: Any) -> tuple[int, int]:
 
 def clean_text(path: Any, target: Any, lines: Any) -> tuple[int, int]:
     "Write the text of a file as a web page, as a job, like `clean_page`."
-    return _write_clean(f'<pre>{escape(decode_text(Path(path).read_bytes()))}</pre>', target, lines)
+    return _write_clean(f'<pre>{html_text(decode_text(Path(path).read_bytes()))}</pre>', target, lines)
 
 def _write_clean(text: str, target: Any, lines: Any) -> tuple[int, int]:
     "Write a page anew, and its lines; count pictures and lines"

@@ -11,10 +11,10 @@ __all__ = ['MAX_LETTERS', 'MAX_PICTURE', 'CleanHtml', 'clean_html', 'html_lines'
 # %% ../../nbs/office/01_html.ipynb #94ec0ad6
 import base64, binascii, re
 from collections.abc import Mapping
-from html import escape
 from html.parser import HTMLParser
 from typing import NamedTuple, Optional
 from .kinds import OfficeError
+from ..utils.text import html_text
 
 # %% ../../nbs/office/01_html.ipynb #502fd836
 _STAY = set('p div h1 h2 h3 h4 h5 h6 ul ol li dl dt dd table caption thead tbody tfoot tr td th b strong i em u s sub '
@@ -102,7 +102,7 @@ class _Cleaner(HTMLParser):
             if last == name: break
 
     def handle_data(self, data: str):
-        if not self.gone: self.out.append(escape(data))
+        if not self.gone: self.out.append(html_text(data))
 
     def _write_spans(self, tag: str, said: Mapping[str, Optional[str]]) -> str:
         if tag == 'table': return ' border="1"' if (said.get('border') or '0').strip() not in ('', '0') else ''
@@ -112,7 +112,7 @@ class _Cleaner(HTMLParser):
 
     def _write_picture(self, said: Mapping[str, Optional[str]]):
         if _is_hidden(said): return
-        address, words = said.get('src') or '', escape(said.get('alt') or '')
+        address, words = said.get('src') or '', html_text(said.get('alt') or '')
         kept = _keep_picture(address, self.pictures)
         tiny = any((said.get(side) or '').strip('px') in ('0', '1') for side in ('width', 'height'))
         self.remote += bool(address) and not kept and not tiny

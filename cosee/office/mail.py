@@ -15,7 +15,6 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from email import policy
 from email.message import Message
-from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 from .convert import Converted, convert, count_are, work_folder
@@ -23,6 +22,7 @@ from .html import MAX_PICTURE, clean_html, html_lines
 from .kinds import OfficeError, decode_text, run_apart
 from ..utils.config import need
 from ..utils.files import digest, file_hash
+from ..utils.text import html_text
 
 # %% ../../nbs/office/04_mail.ipynb #76de70dd
 class Part(NamedTuple):
@@ -162,10 +162,10 @@ def make_page(
     parts = [p for p in mail.parts if not (as_html and p.id in pictures and f'cid:{p.id}' in mail.html)]
     if as_html and page.remote: notes.append(f"{count_are(page.remote, 'picture')} not loaded from the net")
     names = {'Attachments': ', '.join(p.name for p in parts[:MAX_PARTS])}
-    said = {name: escape(text[:2000]) for name, text in (mail.head | names).items() if text}
+    said = {name: html_text(text[:2000]) for name, text in (mail.head | names).items() if text}
     head = ''.join(f'<p><b>{name}:</b> {text}</p>' for name, text in said.items())
     text = '\n'.join(notes[:1]) if _SEALED in notes else mail.text.replace('\r', '')
-    return MailPage(f'{head}<hr>{page.html if as_html else f"<pre>{escape(text)}</pre>"}', parts, notes)
+    return MailPage(f'{head}<hr>{page.html if as_html else f"<pre>{html_text(text)}</pre>"}', parts, notes)
 
 # %% ../../nbs/office/04_mail.ipynb #cc6f5d9f
 class Attached(NamedTuple):
