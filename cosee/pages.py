@@ -15,7 +15,7 @@ __all__ = ['MAX_PIXELS', 'MAX_SIDE', 'MAX_PAGES', 'KEPT_BYTES', 'OPEN_PDFS', 'RE
 # %% ../nbs/core/00_pages.ipynb #f517195a
 import atexit, ctypes, io, math, operator, os, re, threading, warnings, weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,6 +28,7 @@ from .utils.text import counted
 
 # %% ../nbs/core/00_pages.ipynb #a1c0de51
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from PIL.Image import Image
     from pypdfium2 import PdfDocument, PdfPage
 
@@ -581,7 +582,7 @@ def _find_obstacle(path: Path) -> str:
 def _strip_name(e: PageError, name: Any) -> str: return str(e).removeprefix(f'{_clean_name(name)}: ')
 
 _OWN_PAGE = b'The palette of every page that CoSee writes'   # what such a page begins with
-_OF_RUN = ('run.json',), ('records.jsonl', 'documents.jsonl', 'opened.jsonl')   # files by which one is known
+_OF_RUN = ('run.json',), ('records.jsonl', 'documents.jsonl')   # files by which one is known
 _OF_SYSTEM = {'thumbs.db', 'desktop.ini'}   # what Windows hides
 
 def walk_folder(
@@ -713,26 +714,28 @@ class _Opening(NamedTuple):
             return re.sub('^: ', '', _strip_name(e, path).removeprefix(_clean_name(file.name)))
         return ''
 
-def _open_files(path: Path, password: Optional[str], left_out: list[LeftOut]) -> list[_File]:
+def _open_file(path: Path, password: Optional[str]) -> _Opening:
     "Open a file and what is attached to it; raises `PageError` if it is none that can be read"
-    opening = _Opening(password, left_out, [])
+    opening = _Opening(password, [], [])
     opening.open(path)
-    return opening.files
+    return opening
 
 # %% ../nbs/core/00_pages.ipynb #offi0004
 OnConvert = Callable[[int, int], None]   # is told how many office files have pages by now, and how many there are
 
-def _convert_ahead(sources: Sequence[Any], on_convert: Optional[OnConvert]):
-    "Convert office files side by side, those of whose names it can be told"
-    ahead = [source for source in sources if isinstance(source, Path) and _names_office(source)]
-    if len(ahead) < 2: return
+def _open_ahead(sources: Sequence[Any], password: Optional[str],
+                on_convert: Optional[OnConvert]) -> dict[Path, Future[_Opening]]:
+    "Open office files side by side, those of whose names it can be told; none where it is one alone"
+    if len(sources) < 2: return {}
+    ahead = dict.fromkeys(source for source in sources if isinstance(source, Path) and _names_office(source))
+    if len(ahead) < 2: return {}
     from concurrent.futures import ThreadPoolExecutor, as_completed
     pool = ThreadPoolExecutor(max(2, min(4, os.cpu_count() or 1)))
     try:
-        waiting = [pool.submit(_open_files, path, None, []) for path in ahead]
-        for n, done in enumerate(as_completed(waiting), 1):
-            done.exception()   # the same one is raised where the file is opened
-            if on_convert: on_convert(n, len(ahead))
+        opened = {path: pool.submit(_open_file, path, password) for path in ahead}
+        for n, _ in enumerate(as_completed(opened.values()), 1):
+            if on_convert: on_convert(n, len(opened))
+        return opened
     finally: pool.shutdown(cancel_futures=True)
 
 # %% ../nbs/core/00_pages.ipynb #1ef8a4c6
@@ -742,18 +745,20 @@ class _Place(NamedTuple):
     page: int                       # 1-based in its file
     picture: Any = None             # a PIL image that was open already
 
-def _list_places(source, password: Optional[str] = None, left_out: Optional[list[LeftOut]] = None) -> list[_Place]:
+def _list_places(source: Any, password: Optional[str], left_out: list[LeftOut],
+                 opened: Mapping[Path, Future[_Opening]]) -> list[_Place]:
     "List every page of an unfolded source, nothing decoded; add to `left_out` what is in it and is not read"
     if isinstance(source, Pages): return [source.document.places[n - 1] for n in source.numbers]
     if not isinstance(source, Path): return [_Place(None, source.info.get('page') or 1, source)]
-    files = _open_files(source, password, [] if left_out is None else left_out)
-    return [_Place(file, page) for file in files for page in range(1, _count_in_file(file) + 1)]
+    found = opened[source].result() if source in opened else _open_file(source, password)
+    left_out += found.left_out
+    return [_Place(file, page) for file in found.files for page in range(1, _count_in_file(file) + 1)]
 
-def _list_all_places(sources: list, password: Optional[str], left_out: Optional[list[LeftOut]] = None,
+def _list_all_places(sources: list, password: Optional[str], left_out: list[LeftOut],
                      on_convert: Optional[OnConvert] = None) -> list[_Place]:
     "List every page of unfolded sources, as `_list_places`"
-    _convert_ahead(sources, on_convert)
-    out = [place for source in sources for place in _list_places(source, password, left_out)]
+    opened = _open_ahead(sources, password, on_convert)
+    out = [place for source in sources for place in _list_places(source, password, left_out, opened)]
     if not out: raise PageError('the document has no pages; give at least one file')
     return out
 
@@ -762,7 +767,7 @@ def page_count(
     password: Optional[str] = None  # of a PDF
 ) -> int:                           # pages of the whole document
     "Count the pages of `source` without drawing them."
-    return len(_list_all_places(_list_files(source)[0], password))
+    return len(_list_all_places(_list_files(source)[0], password, []))
 
 # %% ../nbs/core/00_pages.ipynb #13c6d144
 def _detach(im: Image, max_pixels: int) -> Image:

@@ -523,7 +523,7 @@ def test_the_folder_of_a_process_is_made_once_and_again_where_it_is_gone(tmp_pat
     monkeypatch.setenv("COSEE_SOFFICE", "off")
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     shutil.rmtree(convert.work_folder())
-    with ThreadPoolExecutor(8) as pool: folders = {pool.submit(convert.work_folder).result() for _ in range(8)}
+    with ThreadPoolExecutor(8) as pool: folders = set(pool.map(lambda _: convert.work_folder(), range(8)))
     shutil.rmtree(folders.pop())
     assert not folders and len(load_pages(tmp_path / "a.csv")) == 1
 

@@ -89,7 +89,7 @@ def work_folder() -> Path:
 _PREFIX, _ABANDONED = 'cosee-office-', 86_400   # seconds
 
 def _remove_folder(process: int):
-    if process == os.getpid(): shutil.rmtree(_made.pop(process, _PREFIX), ignore_errors=True)
+    if process == os.getpid() and (folder := _made.pop(process, '')): shutil.rmtree(folder, ignore_errors=True)
 
 def _sweep():
     "Remove what processes left behind that were killed"
@@ -271,11 +271,6 @@ def _mark_soffice() -> list[Any]:
     with suppress(OSError): return [found, os.stat(found).st_mtime_ns]
     return [found]
 
-def _keep(key: str, made: Converted, kept: Optional[FileCache]) -> Converted:
-    "Keep a PDF in memory's list, and in the cache where there is one"
-    if kept: kept.put(key, json.dumps(made.notes).encode() + b'\n' + made.pdf.read_bytes())
-    return _note(key, made)
-
 def _note(key: str, made: Converted) -> Converted:
     "Note that a PDF was asked for"
     with _lock:
@@ -302,15 +297,17 @@ def convert(
     except OSError as e: raise OfficeError(f'it cannot be read ({e.strerror})') from e
     kept = _open_cache()
     with _busy.setdefault(key, threading.Lock()):
-        if found := _recall(key, kept): return found
-        folder = Path(tempfile.mkdtemp(dir=work_folder()))
-        try:
-            made = _make(path, kind, folder)
-            pdf = work_folder() / f'{key}.pdf'
-            os.replace(made.pdf, pdf)
-            return _keep(key, Converted(pdf, made.notes), kept)
+        try: return _recall(key, kept) or _convert_anew(path, kind, key, kept)
         except OSError as e: raise OfficeError(f'its pages cannot be written ({e.strerror})') from e
-        finally: shutil.rmtree(folder, ignore_errors=True)
+
+def _convert_anew(path: Path, kind: str, key: str, kept: Optional[FileCache]) -> Converted:
+    "Make the PDF of a file, and keep it"
+    folder = Path(tempfile.mkdtemp(dir=work_folder()))
+    try:
+        made = _make(path, kind, folder)
+        if kept: kept.put(key, json.dumps(made.notes).encode() + b'\n' + made.pdf.read_bytes())
+        return _note(key, made._replace(pdf=made.pdf.replace(work_folder() / f'{key}.pdf')))
+    finally: shutil.rmtree(folder, ignore_errors=True)
 
 def _make(path: Path, kind: str, folder: Path) -> Converted:
     "Make a PDF of a file in a folder"
